@@ -12,7 +12,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const TCP_FIELD: u16 = 16;
 const UDP_FIELD: u16 = 6;
-/// What is left undone: nothing, a checksum, or cutting into TCP over IPv4, IPv6 or UDP.
+/// The work that is left undone: none, a checksum, or cutting into TCP over IPv4, IPv6 or UDP.
 const PLAIN: u8 = 0;
 const TCP4: u8 = 1;
 const TCP6: u8 = 4;

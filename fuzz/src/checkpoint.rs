@@ -13,7 +13,7 @@ use weir_core::link::{AnyLink, Arrival, LinkPlan, Packet};
 use weir_core::state::{Reader, Writer, forge};
 use weir_core::units::{Bytes, Duration, Instant};
 
-/// Plays an input.
+/// Loads and plays a checkpoint of the input.
 pub fn checkpoint(input: &[u8]) {
     let end = input.iter().position(|&byte| byte == b'\n').unwrap_or(input.len());
     let (keyword, rest) = input.split_at(end);

@@ -1,5 +1,6 @@
 //! Draws numbers from an input: each from the next bytes, with extremes as likely as the rest.
 
+use weir_core::fnv::{BASIS, fnv1a};
 use weir_core::ids::LeafId;
 use weir_core::random::Random;
 
@@ -18,9 +19,7 @@ impl<'a> Draw<'a> {
 
     /// Returns draws without end, equal for the same remaining bytes.
     pub fn endless(&self) -> Draw<'static> {
-        let mix = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        let seed = self.rest.iter().fold(0xcbf2_9ce4_8422_2325, mix);
-        Draw { rest: &[], random: Some(Random::new(seed, 0)) }
+        Draw { rest: &[], random: Some(Random::new(fnv1a(BASIS, self.rest), 0)) }
     }
 
     /// Returns whether no bytes are left.
@@ -43,7 +42,7 @@ impl<'a> Draw<'a> {
         usize::from(self.byte()) % count
     }
 
-    /// Draws a leaf.
+    /// Draws a leaf of `count`.
     pub fn leaf(&mut self, count: usize) -> LeafId {
         LeafId(self.index(count) as u32)
     }

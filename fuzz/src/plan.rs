@@ -161,5 +161,5 @@ fn meter(draw: &mut Draw<'_>) -> Option<MeterPlan> {
 const CLASSES_MAX: usize = 12;
 const METERS_MAX: usize = 4;
 const REDRAWS: usize = 64;
-/// 400 Gbit/s.
+/// 400 Gbit/s, as the core allows.
 const LINK_RATE_MAX: u64 = 400_000_000_000;

@@ -31,7 +31,7 @@ pub fn rsvp(input: &[u8]) {
     }
 }
 
-/// What is parsed is built and parsed again to the same.
+/// A message that was parsed is built and parsed again to the same.
 fn check_message(bytes: &[u8]) {
     let Ok(message) = Message::parse(&mended(bytes)) else { return };
     let again = Message::parse(&message.build());

@@ -20,7 +20,7 @@ pub struct Sent {
     pub packet: Packet,
     /// The largest segment in it.
     pub segment: u32,
-    /// Whether it is the first part of a longer one, whose push flag is on the last part.
+    /// The packet is the first part of a longer one, whose push flag is on the last part.
     pub is_cut: bool,
 }
 

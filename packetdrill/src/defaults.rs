@@ -1,4 +1,4 @@
-//! What the shell commands of scripts set: sysctls, by the rules of `defaults.sh` and
+//! The sysctls that the shell commands of scripts set, by the rules of `defaults.sh` and
 //! `set_sysctls.py`, as data.
 //!
 //! No command is run. Invariant: a command that is neither known to set sysctls nor known to be

@@ -5,18 +5,18 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What came of a script.
+/// The result of a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Everything that it expects was sent, and in time.
     Passed,
-    /// The same, but only with ticks of 4 ms.
+    /// Everything was sent in time, but only with ticks of 4 ms.
     PassedCoarsely,
-    /// The first difference.
+    /// The first difference from the script.
     Failed {
         /// The line of the script.
         line: usize,
-        /// What was expected there and what was got.
+        /// The expected and the actual packet or result.
         difference: String,
     },
     /// The model cannot replay it, for this reason.
@@ -32,7 +32,7 @@ pub struct Outcome {
     pub path: String,
     /// Whether the goal counts it.
     pub is_counted: bool,
-    /// What came of it.
+    /// The result of the script.
     pub verdict: Verdict,
 }
 
@@ -45,9 +45,9 @@ pub const PASSED_PERCENT_MIN: usize = 95;
 /// The numbers of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// Scripts that passed.
+    /// Scripts that the model replayed as expected.
     pub passed: usize,
-    /// Scripts that failed.
+    /// Scripts from which the model differed.
     pub failed: usize,
     /// Scripts that the model cannot replay.
     pub not_applicable: usize,
@@ -56,7 +56,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Counts outcomes.
+    /// Counts the results of scripts.
     pub fn of<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Totals {
         let mut totals = Totals::default();
         for outcome in outcomes {

@@ -170,7 +170,7 @@ const CALLS: [&str; 19] = [
     "writev",
 ];
 
-/// What calls have to do with that is not modelled, by a word of their arguments.
+/// The features of calls that are not modelled, by a word of their arguments.
 const ELSEWHERE: [(&str, &str); 19] = [
     ("FASTOPEN", "TCP Fast Open"),
     ("ZEROCOPY", "zero copy"),

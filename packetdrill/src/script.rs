@@ -3,12 +3,12 @@
 //! Times are microseconds, as in the scripts. Invariant: a tree says what the text says, and no
 //! more; whether the model can replay it is decided by the driver.
 
-/// A whole script.
+/// A script as it is written.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Script {
     /// Options such as `--tolerance_usecs=10000`, without the dashes.
     pub options: Vec<(String, String)>,
-    /// What happens, in order; shell commands before the first event are events at time 0.
+    /// The events in their order; shell commands before the first event are events at time 0.
     pub events: Vec<Event>,
 }
 
@@ -24,11 +24,11 @@ impl Script {
 pub struct Event {
     /// The line of the script, from 1.
     pub line: usize,
-    /// When it happens.
+    /// The instant or range of the event.
     pub time: Time,
     /// When a call that blocks returns, counted as `time` is.
     pub until: Option<i64>,
-    /// What happens.
+    /// The packet, call or command.
     pub action: Action,
 }
 
@@ -43,13 +43,13 @@ pub enum Time {
     AbsoluteRange(i64, i64),
     /// Between two times after the event before.
     RelativeRange(i64, i64),
-    /// Whenever it happens.
+    /// At any time: `*`.
     Any,
     /// Before the script starts or after it ends: a shell command without a time.
     Untimed,
 }
 
-/// What happens.
+/// An action of the script or of the endpoint.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
     /// A packet from the other side arrives.
@@ -71,13 +71,13 @@ pub enum Action {
 pub struct Packet {
     /// The codepoint of explicit congestion notification, if the script names one.
     pub ecn: Option<EcnMark>,
-    /// The flags.
+    /// The flags, by their letters.
     pub flags: FlagSet,
     /// The first sequence number.
     pub seq: u32,
     /// The bytes of data.
     pub length: u32,
-    /// The acknowledgement number.
+    /// The acknowledgement number; `None` if the script writes none.
     pub ack: Option<u32>,
     /// The window, not scaled.
     pub window: Option<u16>,
@@ -92,23 +92,23 @@ pub struct Packet {
 /// The flags of a packet in a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlagSet {
-    /// `S`
+    /// SYN, written `S`.
     pub syn: bool,
-    /// `F`
+    /// FIN, written `F`.
     pub fin: bool,
-    /// `R`
+    /// RST, written `R`.
     pub rst: bool,
-    /// `P`
+    /// PSH, written `P`.
     pub psh: bool,
-    /// `.`
+    /// ACK, written `.`.
     pub ack: bool,
-    /// `U`
+    /// URG, written `U`.
     pub urg: bool,
-    /// `E`
+    /// ECE, written `E`.
     pub ece: bool,
-    /// `W`
+    /// CWR, written `W`.
     pub cwr: bool,
-    /// `A`
+    /// AE, written `A`.
     pub ae: bool,
     /// A digit: the three ECN flags as a number.
     pub ace: Option<u8>,
@@ -125,39 +125,39 @@ impl FlagSet {
 /// The codepoint of explicit congestion notification in a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnMark {
-    /// `[noecn]`
+    /// Not-ECT, written `[noecn]`.
     NotEct,
-    /// `[ect0]`
+    /// ECT(0), written `[ect0]`.
     Ect0,
-    /// `[ect1]`
+    /// ECT(1), written `[ect1]`.
     Ect1,
     /// `[ect01]`: either of the two.
     Ect01,
-    /// `[ce]`
+    /// CE, written `[ce]`.
     Ce,
 }
 
 /// An option of TCP in a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TcpOption {
-    /// `mss 1460`
+    /// The largest segment, as in `mss 1460`.
     Mss(u16),
-    /// `wscale 7`
+    /// The window scale, as in `wscale 7`.
     WindowScale(u8),
-    /// `sackOK`
+    /// Selective acknowledgements are permitted: `sackOK`.
     SackPermitted,
     /// `TS val 100 ecr 0`
     Timestamps {
-        /// The sender's clock.
+        /// The clock of the sender.
         value: u32,
         /// The clock that is echoed.
         echo: u32,
     },
-    /// `sack 1:2 3:4`
+    /// Ranges that arrived, as in `sack 1:2 3:4`.
     Sack(Vec<(u32, u32)>),
     /// `ECN e0b 1 ceb 0 e1b 1`: the counters in their order.
     AccEcn(Vec<(Counter, u32)>),
-    /// `nop` or `eol`
+    /// Padding: `nop` or `eol`.
     Padding,
     /// An option that the model does not have.
     Other(String),
@@ -174,10 +174,10 @@ pub enum Counter {
     Ect1,
 }
 
-/// A system call.
+/// A system call with its result.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Call {
-    /// Its name.
+    /// The name of the system call.
     pub name: String,
     /// Its arguments as written.
     pub arguments: Vec<String>,

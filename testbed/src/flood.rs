@@ -17,7 +17,7 @@ pub struct Flood {
     sender: Option<JoinHandle<()>>,
 }
 
-/// What a flood sends.
+/// The rate and the form of a flood.
 #[derive(Clone, Debug)]
 pub struct FloodConfig {
     /// The ports that it is sent to, in turn.

@@ -68,7 +68,7 @@ struct Vif {
     remote: u32,
 }
 
-/// `struct mfcctl`.
+/// `struct mfcctl` of <linux/mroute.h>.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Route {

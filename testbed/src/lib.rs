@@ -1,5 +1,5 @@
-//! What a live test is made from: private networks, `weir up` between them, numbered datagrams
-//! through it, children that are supervised, conditions that are awaited, and rows.
+//! The parts of a live test: private networks, `weir up` between them, numbered datagrams through
+//! it, children that are supervised, conditions that are awaited, and rows.
 //!
 //! ```no_run
 //! # const POLICY: &str = "";

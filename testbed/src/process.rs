@@ -14,7 +14,7 @@ use weir_host::netns::NetNs;
 
 use crate::{Result, until, until_some};
 
-/// See the module.
+/// A child with its output so far.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -25,11 +25,11 @@ pub struct Process {
 /// A process that ended, and all that it printed.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// How it ended.
+    /// The exit code or the signal.
     pub status: ExitStatus,
-    /// What it printed on standard output.
+    /// All that it printed on standard output.
     pub stdout: String,
-    /// What it printed on standard error.
+    /// All that it printed on standard error.
     pub stderr: String,
 }
 
@@ -63,7 +63,7 @@ impl Process {
         namespace.run(|| Self::start(command))?
     }
 
-    /// Returns its number.
+    /// Returns the number of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

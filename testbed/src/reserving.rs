@@ -41,19 +41,19 @@ pub struct Row {
     pub stations: Vec<Station>,
 }
 
-/// What the nodes of a row have in common.
+/// The settings that the nodes of a row share.
 #[derive(Clone, Copy)]
 pub struct Setting {
     /// How many; those between the first and the last are routers.
     pub nodes: usize,
     /// Whether they send summary refreshes.
     pub reduction: bool,
-    /// Between two refreshes.
+    /// The time between two refreshes.
     pub period: Duration,
     /// Whether the nodes have a clock of their own, on which a turn takes [`STEP`]: then no pause
     /// of the machine ends their state.
     pub has_own_clock: bool,
-    /// What is different about their interfaces.
+    /// Changes the settings of their interfaces.
     pub change: fn(&mut InterfaceParams),
 }
 
@@ -305,5 +305,5 @@ pub fn params(network: &KernelNetwork, node: usize, setting: Setting) -> NodePar
     }
 }
 
-/// What a turn takes on a clock of the nodes.
+/// The time by which a turn advances the nodes' own clock.
 pub const STEP: Duration = Duration::from_millis(10);

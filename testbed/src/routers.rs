@@ -15,7 +15,7 @@ use weir_link::status::reservations::Reservations;
 use crate::scene::{ask, ask_status};
 use crate::{Process, Result, end_all, until_ok};
 
-/// See the module.
+/// The routers that run, by their numbers.
 #[derive(Debug)]
 pub struct Routers {
     program: PathBuf,
@@ -29,7 +29,7 @@ struct Router {
     process: Process,
 }
 
-/// What the link of a router shapes.
+/// The ports and the direction of a router's link that is shaped.
 #[derive(Clone, Copy, Debug)]
 pub struct Shaped {
     /// The ports, as a deployment has them between braces.
@@ -41,7 +41,7 @@ pub struct Shaped {
 }
 
 impl Shaped {
-    /// What leaves a router by its interface `right`.
+    /// The traffic that leaves a router by its interface `right`.
     pub const RIGHT: Self = Self { ports: "host = \"right\"", from: "host", to: "wire" };
 }
 

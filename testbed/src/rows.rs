@@ -37,7 +37,7 @@ pub use libtest_mimic::{Completion, Failed};
 pub use needs::Need;
 use times::Times;
 
-/// What a row returns.
+/// The result of a row.
 pub type Outcome = std::result::Result<(), Failed>;
 
 /// A test, and what it needs.
@@ -156,7 +156,7 @@ fn prepare() -> std::result::Result<(), String> {
     NetNs::new().map(drop).map_err(|error| error.to_string())
 }
 
-/// What all rows share.
+/// The state that all rows share.
 #[derive(Default)]
 struct Shared {
     times: Times,

@@ -55,7 +55,7 @@ impl RunningBridge {
         }
     }
 
-    /// Returns where its status is asked for.
+    /// Returns the board by which its status is requested.
     pub fn board(&self) -> &Board {
         &self.board
     }
@@ -77,7 +77,7 @@ impl RunningBridge {
     /// Stops it; returns its last status.
     ///
     /// # Errors
-    /// What ended it.
+    /// As the loop, if it ended with an error.
     ///
     /// # Panics
     /// If it panicked.

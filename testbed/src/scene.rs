@@ -22,21 +22,21 @@ use crate::{
     is_alive, signal, until, until_ok,
 };
 
-/// What the ports of a scene are.
+/// The kind of a scene's ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortKind {
-    /// What the deployment chooses if it says nothing.
+    /// The kind that the deployment has by default.
     #[default]
     Unsaid,
-    /// Packet sockets.
+    /// Packet sockets of the kernel.
     AfPacket,
-    /// AF_XDP sockets.
+    /// AF_XDP sockets with a program in the driver.
     AfXdp,
     /// AF_XDP sockets behind the driver.
     AfXdpGeneric,
 }
 
-/// What a scene deploys. Nothing exists before it is prepared or started.
+/// The deployment of a scene. Nothing exists before it is prepared or started.
 #[derive(Clone, Debug)]
 pub struct ScenePlan {
     program: PathBuf,
@@ -150,15 +150,15 @@ impl PortKind {
     }
 }
 
-/// See the module.
+/// A link of `weir up` between private networks.
 #[derive(Debug)]
 pub struct Scene {
-    /// The networks.
+    /// The networks and their hosts.
     pub testbed: Testbed,
     folder: TempDir,
     program: PathBuf,
     process: Option<Process>,
-    /// What keepers printed that have ended.
+    /// The output of keepers that have ended.
     former: String,
 }
 
@@ -485,7 +485,7 @@ pub fn processes_in(network: &NetNs) -> Vec<u32> {
     numbers.filter(|process| *process != std::process::id()).filter(is_inside).collect()
 }
 
-/// Asks the link at this socket for its status.
+/// Requests the status of the link at this socket.
 pub(crate) fn ask_status(socket: &Path) -> Result<Status> {
     Ok(serde_json::from_value(ask(socket, "{\"call\":\"status\"}\n", "status")?)?)
 }

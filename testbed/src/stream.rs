@@ -25,7 +25,7 @@ use found::{Arrived, Sent};
 
 pub use found::{Found, Gap};
 
-/// What a stream sends.
+/// The datagrams of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamConfig {
     /// The port of the receiver.
@@ -49,7 +49,7 @@ pub struct Ends<'a> {
     pub from: &'a NetNs,
     /// The network of the receiver.
     pub to: &'a NetNs,
-    /// The receiver's address.
+    /// The address to which datagrams are sent.
     pub address: IpAddr,
 }
 
@@ -61,12 +61,12 @@ pub struct Stream {
     socket: UdpSocket,
     identity: u64,
     sender: Option<JoinHandle<Sent>>,
-    /// What was sent, once that is over.
+    /// The datagrams that were sent, once the sender has ended.
     all: Option<Sent>,
     receiver: Option<JoinHandle<Result<Arrived>>>,
 }
 
-/// What the threads tell, and are told, while they run.
+/// The state that the threads share with the test.
 #[derive(Debug, Default)]
 struct Progress {
     per_second: AtomicU32,

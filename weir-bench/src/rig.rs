@@ -30,7 +30,7 @@ use weir_traffic::flood::{FloodPlan, Way};
 
 pub use htb::Htb;
 
-/// One UDP flow.
+/// A flow of UDP at a constant rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     /// The destination port, by which policies distinguish flows.
@@ -49,7 +49,7 @@ pub struct Setup<'a> {
     pub frame_length: usize,
     /// The time before the measurement, in which queues fill.
     pub warmup: Duration,
-    /// The measured time.
+    /// The time that is measured.
     pub duration: Duration,
 }
 
@@ -133,11 +133,11 @@ pub fn run_kernel(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemEr
     measured.whole()
 }
 
-/// What forwards between client and server.
+/// The bridge between client and server.
 pub enum Forwarder<'a> {
     /// The bridge of `weir up`.
     Weir(Box<BridgeConfig>),
-    /// The same with `priority = "realtime"`, if the user may have that priority.
+    /// The bridge of `weir up` with `priority = "realtime"`, if the user may have that priority.
     WeirFirst(Box<BridgeConfig>),
     /// The kernel's, with this set-up of `tc` towards the server, a line for each call.
     Kernel(&'a [String]),
@@ -158,7 +158,7 @@ impl Forwarder<'_> {
         Ok(Self::Weir(Box::new(config)))
     }
 
-    /// The same before all other programs, if it is Weir's and the user may have that priority.
+    /// Runs Weir's bridge with `priority = "realtime"`, if the user may have that priority.
     pub fn first(self) -> Self {
         match self {
             Self::Weir(config) => Self::WeirFirst(config),

@@ -62,7 +62,7 @@ fn inputs() -> MutexGuard<'static, Vec<FileId>> {
     INPUTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What tells files apart, whatever their names are.
+/// The identity of a file, whatever its names are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileId {
     device: u64,

@@ -1,4 +1,4 @@
-//! The options of `weir lab`, which `weir` checks and describes, and `weir-lab` obeys.
+//! The options of `weir lab`, which `weir` checks and describes, and `weir-lab` carries out.
 
 use crate::picture::picture_name;
 use std::num::NonZeroUsize;
@@ -10,12 +10,12 @@ use std::path::PathBuf;
 /// program of their own, `weir-lab`, which this verb starts.
 #[derive(clap::Args)]
 pub struct Lab {
-    /// What to do.
+    /// The task, as a verb of its own.
     #[command(subcommand)]
     pub task: Task,
 }
 
-/// What to do.
+/// The tasks of `weir lab`.
 #[derive(clap::Subcommand)]
 pub enum Task {
     /// Lists the experiments, by paper, with the question of each.

@@ -1,5 +1,5 @@
-//! What the programs `weir` and `weir-lab` share at the command line: the format of results and
-//! exit codes, files that users name, pictures, and the options of `weir lab`.
+//! The part of the command line that the programs `weir` and `weir-lab` share: the format of
+//! results and exit codes, files that users name, pictures, and the options of `weir lab`.
 #![forbid(unsafe_code)]
 
 pub mod input;
@@ -10,6 +10,7 @@ pub mod places;
 pub mod program;
 #[cfg_attr(not(feature = "parquet"), path = "no_rows.rs")]
 pub mod rows;
+pub mod time;
 pub mod usage;
 pub mod whole_file;
 

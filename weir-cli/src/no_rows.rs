@@ -23,7 +23,7 @@ impl Rows {
         Err(WITHOUT_PARQUET.to_owned())
     }
 
-    /// Is never called.
+    /// Cannot be called: there is no value of the type.
     pub fn add(&mut self, _: &Fate<'_>) {
         match *self {}
     }

@@ -34,16 +34,16 @@ pub enum Exit {
     Interrupted,
 }
 
-/// Prints results.
+/// Prints the results of a command, and remembers whether that failed.
 #[derive(Debug)]
 pub struct Output {
-    /// Their format.
+    /// The format that the user chose.
     pub format: Format,
     /// Whether a JSON value takes one line, for a command that prints several while it runs.
     by_line: Cell<bool>,
     /// How long a reader may take for a piece of text, if it is not waited for.
     patience: Cell<Option<Duration>>,
-    /// Whether printing failed.
+    /// Printing failed.
     failed: Cell<bool>,
     /// Whether the reader closed the pipe.
     closed: Cell<bool>,
@@ -63,7 +63,7 @@ impl From<Exit> for ExitCode {
 }
 
 impl Output {
-    /// Prints in `format`.
+    /// An output that prints in `format`, and waits for its reader.
     pub fn new(format: Format) -> Self {
         Self {
             format,
@@ -81,7 +81,7 @@ impl Output {
         io::stdout().is_terminal() && !refused
     }
 
-    /// Prints text unchanged.
+    /// Prints a text unchanged.
     pub fn text(&self, text: &str) {
         self.printed.set(true);
         let printed = match self.patience.get() {

@@ -109,5 +109,5 @@ pub fn flent_files(path: &Path, runs: &[&str]) -> Result<Vec<Files>, String> {
     runs.iter().map(file).collect()
 }
 
-/// What the names of Flent's data files end in.
+/// The end of the names of Flent's data files.
 const FLENT: &str = ".flent.gz";

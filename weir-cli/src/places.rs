@@ -1,4 +1,4 @@
-//! What outlets of a scenario are called in files with a row or a frame for each packet.
+//! The names of a scenario's outlets in files with a row or a frame for each packet.
 
 use weir_sim::Scenario;
 use weir_sim::network::plan::OutletId;

@@ -1,4 +1,4 @@
-//! What a program prints when its arguments could not be parsed, or ask for help or the version.
+//! The output of a program whose arguments could not be parsed, or request help or the version.
 
 use crate::output::{Exit, Format, Output};
 use clap::error::ErrorKind;

@@ -181,7 +181,7 @@ pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Stri
 /// files; `inputs` are files yet to be read, beside those that were, and `-` is standard input.
 ///
 /// # Errors
-/// What has to be named otherwise.
+/// When two files are one; the text names what has to be named otherwise.
 pub fn distinct(outputs: &[(&str, &Option<PathBuf>)], inputs: &[&Path]) -> Result<(), String> {
     let given = outputs.iter().filter_map(|(option, path)| Some((*option, path.as_deref()?)));
     let mut before: Vec<(&str, &Path)> = Vec::new();
@@ -230,7 +230,7 @@ fn unwritten(name: &str, error: &io::Error) -> io::Error {
 
 /// Where Linux gives open files a path.
 const DESCRIPTORS: &str = "/proc/self/fd";
-/// What names of temporary files begin with.
+/// The beginning of the names of temporary files.
 const PREFIX: &str = ".weir-";
 /// Reduced by the user's mask, as for any new file.
 const FILE_MODE: u32 = 0o666;

@@ -51,7 +51,7 @@ pub fn write(path: &Path, url: &str) -> io::Result<()> {
     writeln!(file, "{url}")
 }
 
-/// 256 bits.
+/// 256 bits from the kernel.
 const TOKEN_BYTES: usize = 32;
 
 #[cfg(test)]

@@ -318,7 +318,7 @@ pub fn is_absent(path: &Path) -> bool {
 /// The outcome of connecting to a path.
 #[derive(Debug)]
 pub(crate) enum Contact {
-    /// A process listens.
+    /// The connection to a process that listens.
     Live(UnixStream),
     /// A socket that no process listens on.
     Stale,
@@ -382,7 +382,8 @@ pub fn answer_max(request: &Request) -> u64 {
         Request::Status(query) => {
             let classes = query.limit.unwrap_or(CLASSES_DEFAULT);
             let bins = if query.bins { BINS_BYTES_MAX } else { 0 };
-            u64::from(classes) * (CLASS_BYTES_MAX + bins) + ANSWER_BYTES
+            let hosts = u64::from(query.hosts.unwrap_or(0)) * HOST_BYTES_MAX;
+            u64::from(classes) * (CLASS_BYTES_MAX + bins + hosts) + ANSWER_BYTES
         }
         // Of a dry run of many classes: what changes in each.
         Request::Set { terms: Terms { dry_run: true, .. }, .. }
@@ -472,6 +473,8 @@ const CLASS_BYTES_MAX: u64 = 4096;
 const SESSION_BYTES_MAX: u64 = 16 << 10;
 /// More than its delays in bins take: 1152 bins.
 const BINS_BYTES_MAX: u64 = 64 << 10;
+/// More than a host of a class takes.
+const HOST_BYTES_MAX: u64 = 1024;
 /// More than all else in an answer takes.
 const ANSWER_BYTES: u64 = 1 << 20;
 /// More than a dry run says.

@@ -47,7 +47,7 @@ pub struct GatewayPlan {
 /// A message from the gateway to the keeper.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromGateway {
-    /// Clients are served.
+    /// The gateway serves clients.
     Ready,
     /// It ends, for this reason.
     Failed(String),
@@ -58,7 +58,8 @@ pub enum FromGateway {
         number: u64,
         /// The right that the connection gets.
         right: Right,
-        /// Whether it is a viewer of the page, whose changes the log has as the keeper's user's.
+        /// The connection is for a viewer of the page, whose changes the log has as the keeper's
+        /// user's.
         is_viewer: bool,
     },
 }
@@ -78,7 +79,7 @@ impl FromGateway {
 /// An address at which HTTP is spoken, as the keeper read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Api {
-    /// The address.
+    /// The TCP address on which it listens.
     pub listen: SocketAddr,
     /// The token that allows everything.
     pub token: Secret,

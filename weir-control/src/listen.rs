@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Bound {
     path: PathBuf,
-    /// Device and inode.
+    /// The device and inode by which the file is recognised.
     file: (u64, u64),
 }
 
@@ -51,11 +51,13 @@ pub fn bind(path: &Path, group: Option<u32>) -> Result<(Bound, UnixListener), St
 }
 
 impl Bound {
-    /// The file of a socket that another process bound and that is this one's now.
+    /// The file of a socket that another process bound and that is this one's now. The kernel names
+    /// this process from now on to clients that ask who listens (SO_PEERCRED, unix(7)).
     ///
     /// # Errors
     /// When there is none.
-    pub fn adopt(path: &Path) -> io::Result<Self> {
+    pub fn adopt(path: &Path, listener: &UnixListener) -> io::Result<Self> {
+        rustix::net::listen(listener, BACKLOG)?;
         let there = fs::symlink_metadata(path)?;
         Ok(Self { path: path.to_owned(), file: (there.dev(), there.ino()) })
     }

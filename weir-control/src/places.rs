@@ -23,11 +23,11 @@ pub const LINKS_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Places {
     uid: u32,
-    /// The same user outside of the user namespace.
+    /// The number of the same user outside of the user namespace.
     outside: u32,
-    /// `$XDG_RUNTIME_DIR`.
+    /// The folder `$XDG_RUNTIME_DIR`.
     runtime: Option<PathBuf>,
-    /// Stands for `/`.
+    /// The folder that stands for `/`.
     top: PathBuf,
 }
 
@@ -36,18 +36,18 @@ pub struct Places {
 pub struct Found {
     /// The name of the link.
     pub name: String,
-    /// Its socket.
+    /// The path of its socket.
     pub path: PathBuf,
     /// The user whose socket it is.
     pub uid: u32,
-    /// Whether it can be used.
+    /// Whether a link listens, and whether this user may use it.
     pub state: State,
 }
 
 /// Whether a socket can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// A link listens.
+    /// A link listens on it.
     Running,
     /// No process listens any more.
     Stale,

@@ -23,7 +23,7 @@ pub const OWNER_REQUEST_MAX: usize = 64 << 20;
 /// The most descriptors that come with an answer.
 pub const DESCRIPTORS_MAX: usize = 64;
 /// The version of the requests and of their routes; docs/api.md says what may change within one.
-pub const VERSION: &str = "1.3.0";
+pub const VERSION: &str = "1.4.0";
 
 /// The type of a record.
 pub const PCAPNG: &str = "application/x-pcapng";
@@ -48,7 +48,7 @@ macro_rules! requests {
             $($(#[doc = $doc])+ #[serde(rename = $keyword)] $name $(($with))? $({ $($fields)* })?,)+
         }
 
-        /// What can be asked for, in the order of the table.
+        /// The table of requests, in their order.
         pub const CALLS: &[Call] = &[$(Call {
             keyword: $keyword,
             summary: concat!($($doc),+),
@@ -91,9 +91,9 @@ requests! {
     Policy {} "policy" -> "policy", Read, get("/policy");
     /// Sets single values of the policies in force.
     Set {
-        /// What to set, in this order.
+        /// The values, which are set in this order.
         settings: Vec<Setting>,
-        /// How.
+        /// Trial, guards and reason.
         #[serde(default)]
         terms: Terms,
     } "set" -> "changed", Change, post("/set");
@@ -114,7 +114,7 @@ requests! {
         /// Whether to only say what it would change.
         #[serde(default)]
         dry_run: bool,
-        /// Why.
+        /// The reason, for the log.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
     } "class" -> "changed", Change, post("/class");
@@ -123,7 +123,7 @@ requests! {
         /// The deployment with its policies; without it the link reads its own files anew.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         texts: Option<Box<Texts>>,
-        /// How.
+        /// Trial, guards and reason.
         #[serde(default)]
         terms: Terms,
     } "reload" -> "changed", Change, post("/reload");
@@ -133,7 +133,7 @@ requests! {
         /// The number of the older change.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         number: Option<u64>,
-        /// How.
+        /// Trial, guards and reason.
         #[serde(default)]
         terms: Terms,
     } "rollback" -> "changed", Change, post("/rollback");
@@ -154,7 +154,7 @@ requests! {
     /// Lets what follows on this connection act for a client of the API, with this right and no
     /// other: a connection gives up rights so, and cannot get them back.
     OnBehalf {
-        /// What the client may do.
+        /// The right of the client.
         right: Right,
         /// Whether its changes are in the log as those of the user who connected.
         #[serde(default)]
@@ -162,7 +162,7 @@ requests! {
     } "on-behalf" -> "done", Read, NO_ROUTE;
     /// Tells that a client of the API was refused before it reached the link.
     Refused {
-        /// Why.
+        /// The kind of the refusal.
         cause: Cause,
         /// The cause in words.
         text: String,
@@ -173,17 +173,17 @@ requests! {
 pub struct Call {
     /// Its keyword: the value of `call`.
     pub keyword: &'static str,
-    /// What it is for.
+    /// The effect of the request, in a sentence.
     pub summary: &'static str,
     /// The keyword of its answer, if it is met.
     pub answer: &'static str,
-    /// Who may send it.
+    /// The right that it needs.
     pub right: Right,
     /// How it is sent by HTTP; `None` if it cannot be: descriptors go with its answer.
     pub route: Option<Route>,
 }
 
-/// Who may send a request.
+/// A right of clients; a greater one includes the smaller.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -200,7 +200,7 @@ pub enum Right {
 pub struct Route {
     /// The method: what comes with a GET is in the query, with a POST in the body.
     pub method: Method,
-    /// The path.
+    /// The path, as in `/texts`.
     pub path: &'static str,
     /// The type of what follows the answer: by HTTP it takes the answer's place.
     pub follows: Option<&'static str>,
@@ -221,7 +221,7 @@ impl Route {
 pub enum Cause {
     /// Too many clients, or too much was asked for at once.
     Busy,
-    /// What it sent is a request to another host, from a page of another site, or without a token.
+    /// The request is for another host, from a page of another site, or without a token.
     Foreign,
     /// There is nothing at the path that it asked for.
     Unknown,
@@ -229,7 +229,7 @@ pub enum Cause {
     Silent,
     /// Its request is too long.
     TooLong,
-    /// What it sent is not a request.
+    /// The bytes are not a request.
     Malformed,
     /// It may not send this request.
     NotAllowed,
@@ -259,14 +259,14 @@ impl Cause {
 /// A method of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// It changes nothing.
+    /// Reads; changes nothing.
     Get,
     /// It may change something.
     Post,
 }
 
 impl Method {
-    /// Returns its name.
+    /// Returns the word of HTTP for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -321,7 +321,7 @@ pub struct News {
     pub event: Option<Box<RawValue>>,
 }
 
-/// What happened to the link.
+/// Events of the link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Events {
     /// Events after the one asked for that are not remembered any more.
@@ -344,11 +344,11 @@ pub struct Setting {
     pub value: String,
 }
 
-/// Tables of classes.
+/// The tables of classes that join.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Tables {
-    /// In TOML.
+    /// A text of TOML.
     Text(String),
     /// By name, each with its keys.
     Named(Map<String, Value>),
@@ -373,7 +373,7 @@ pub struct Terms {
     pub reason: String,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
     /// Its number in the history; `None` if nothing was changed.
@@ -384,7 +384,7 @@ pub struct Changed {
     pub text: String,
     /// The findings, as `weir check --format json` prints them.
     pub findings: Vec<serde_json::Value>,
-    /// What changes, in a line.
+    /// A line that names the differences.
     pub what: String,
     /// Of a dry run: what changes in each direction.
     pub directions: Vec<Difference>,
@@ -398,14 +398,14 @@ pub struct Changed {
     pub took_us: u64,
 }
 
-/// What changes in a direction, as `weir diff` prints it.
+/// The difference in one direction, as `weir diff` prints it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
-    /// Its name.
+    /// The name of the direction.
     pub direction: String,
-    /// As text.
+    /// The difference as text.
     pub text: String,
-    /// As JSON.
+    /// The difference as JSON.
     pub difference: serde_json::Value,
 }
 
@@ -453,10 +453,10 @@ pub enum Answer<S = Box<Status>> {
     Policy(Box<InForce>),
     /// The request is malformed or cannot be met; the text gives the reason and the cure.
     Error(String),
-    /// The same, for one who acts for a client of the API: what the server itself refuses, with the
-    /// cause, from which the status of HTTP follows.
+    /// The request of a client of the API was refused by the server itself, with the cause, from
+    /// which the status of HTTP follows.
     Refused {
-        /// Why.
+        /// The kind of the refusal.
         cause: Cause,
         /// The reason and the cure.
         text: String,

@@ -52,7 +52,7 @@ impl Default for Patience {
     }
 }
 
-/// See [`Service::act`].
+/// The function that meets requests: see [`Service::act`].
 pub type Act = Box<dyn Fn(&Request, &Peer) -> Reply + Send + Sync>;
 
 /// The process at the other end.
@@ -68,7 +68,7 @@ pub struct Peer {
 
 /// An answer, with the descriptors that go with it.
 pub struct Reply {
-    /// The answer.
+    /// The answer to the request.
     pub answer: Answer<Status<Rows>>,
     /// At most [`crate::protocol::DESCRIPTORS_MAX`]; they are closed here once they are sent.
     pub descriptors: Vec<OwnedFd>,
@@ -88,7 +88,7 @@ pub struct Refused {
     pub uid: Option<u32>,
     /// It came by the address of the API, not by the control socket.
     pub is_tcp: bool,
-    /// Why.
+    /// The kind of the refusal.
     pub cause: Cause,
     /// The cause in words that are fit to print.
     pub text: String,

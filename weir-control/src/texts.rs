@@ -103,8 +103,14 @@ pub fn edited(
         if edits.is_empty() {
             continue;
         }
+        let way = deployment.directions.iter().find(|way| way.path.display().to_string() == name);
+        let is_class = |class: &str| way.is_some_and(|way| way.policy.class(class).is_some());
         let file = texts.files.iter_mut().find(|file| file.name == name);
         let file = file.unwrap_or(&mut texts.deployment);
+        let keys = edits.iter().map(|edit| edit::place(&file.text, edit.key, &is_class));
+        let keys: Vec<_> = keys.collect();
+        let edits = edits.iter().zip(&keys).map(|(edit, key)| Edit { key, ..*edit });
+        let edits: Vec<_> = edits.collect();
         file.text = edit::set_all(&file.text, &edits).map_err(|why| format!("{name}: {why}"))?;
     }
     Ok(texts)

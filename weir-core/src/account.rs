@@ -1,4 +1,4 @@
-//! What the link counts: per leaf, in packets and charged bytes.
+//! The counts of the link: per leaf, in packets and charged bytes.
 //!
 //! Invariant, at every instant: offered = sent + dropped (by reason) + backlog. The account holds
 //! no delays; a caller that wants them records `at - arrived` of each departure in a [`Histogram`].
@@ -16,9 +16,9 @@ pub const HISTOGRAMS_MAX: usize = 4096;
 /// A number of packets and their charged bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
-    /// Packets.
+    /// Whole packets, of any length.
     pub packets: u64,
-    /// Charged bytes.
+    /// Bytes as the scheduler charges them, framing included.
     pub bytes: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct Count {
 pub struct LeafAccount {
     /// Packets that were offered.
     pub offered: Count,
-    /// Packets that left.
+    /// Packets that were handed to the line.
     pub sent: Count,
     /// Packets that were dropped, by reason in the order of [`DropReason::ALL`].
     pub dropped: [Count; DropReason::ALL.len()],

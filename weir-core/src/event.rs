@@ -1,4 +1,4 @@
-//! What happens to packets, as the link reports it.
+//! Outcomes of packets, as the link reports them.
 
 use crate::ids::{Handle, LeafId};
 use crate::state::state;
@@ -37,18 +37,18 @@ pub enum Verdict {
     /// It waits. Other packets may have been dropped for it: see
     /// [`crate::link::AnyLink::take_dropped`].
     Queued,
-    /// It was dropped.
+    /// It was dropped, for this reason.
     Dropped(DropReason),
 }
 
 /// A dropped packet: the offered one, or one that waited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Dropped {
-    /// The packet.
+    /// The caller's id of the packet.
     pub handle: Handle,
-    /// Its leaf.
+    /// The leaf in which it was dropped.
     pub leaf: LeafId,
-    /// The reason.
+    /// Why it was dropped.
     pub reason: DropReason,
     /// The instant of the drop.
     pub at: Instant,
@@ -59,9 +59,9 @@ pub struct Dropped {
 /// A packet that leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Departure {
-    /// The packet.
+    /// The caller's id of the packet.
     pub handle: Handle,
-    /// Its leaf.
+    /// The leaf from which it was sent.
     pub leaf: LeafId,
     /// The length that the scheduler charged.
     pub charged: Bytes,
@@ -108,7 +108,7 @@ pub enum Poll {
     Packet(Departure),
     /// Nothing leaves before this later instant, unless a packet is offered.
     At(Instant),
-    /// Nothing waits.
+    /// No leaf holds a packet.
     Idle,
 }
 

@@ -11,6 +11,7 @@ extern crate alloc;
 pub mod account;
 pub mod classify;
 pub mod event;
+pub mod fnv;
 pub mod ids;
 pub mod link;
 mod order;

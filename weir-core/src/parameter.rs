@@ -13,7 +13,7 @@ use core::fmt;
 pub enum Scope {
     /// Once for the link: `[link.KEYWORD]`.
     Link,
-    /// In any class.
+    /// In any class, leaf or not.
     Class,
     /// Only in a class without children.
     Leaf,
@@ -51,7 +51,7 @@ pub struct Parameter {
     pub kind: Kind,
     /// The value if it is not written; `None` if it must be written.
     pub default: Option<&'static str>,
-    /// One sentence.
+    /// One sentence for lists and the reference.
     pub summary: &'static str,
 }
 
@@ -60,7 +60,7 @@ pub struct Parameter {
 pub enum Value {
     /// A quantity, a number among them.
     Quantity(Quantity),
-    /// A flag.
+    /// The value of a [`Kind::Flag`].
     Flag(bool),
     /// One of the words of [`Kind::Choice`].
     Choice(&'static str),
@@ -82,7 +82,7 @@ pub struct BuildError {
 }
 
 impl Params {
-    /// No values.
+    /// No values, so each parameter has its default.
     pub const fn new() -> Self {
         Self(Vec::new())
     }

@@ -31,7 +31,7 @@ pub fn run(protocol: u32, authority: OwnedFd, commands: OwnedFd) -> Result<()> {
     match prepare(protocol, authority, &keeper) {
         Ok(forwarder) => forwarder.run(keeper),
         Err(Stop::Reported) => Ok(()),
-        // Without a keeper nobody hears it.
+        // If the keeper has ended, the reason is lost.
         Err(Stop::Failed(why)) => keeper.send(&Report::Failed(why), &[]),
     }
 }

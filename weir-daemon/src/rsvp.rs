@@ -3,14 +3,14 @@
 //! It speaks RSVP with the neighbours of a router or bridge (`node.rs`), admits reservations, and
 //! lets each that is admitted join the link as a class (`classes.rs`), as `weir class` does. It
 //! opens no file and no socket: sockets come over a channel, and so does each connection to the
-//! control socket. Before the first message it gives up what it could do beyond that. When its
-//! keeper ends, it ends, and the classes stay: the next process takes them over, or lets them go.
+//! control socket. Before the first message it gives up every other right. When its
+//! keeper ends, it ends, and the classes stay: the next process takes them over, or removes them.
 
 mod classes;
-mod desk;
 mod node;
 mod policy;
-mod shown;
+mod status;
+mod traffic_control;
 
 use crate::keeper::messages::PROTOCOL;
 use crate::keeper::rsvp::{FromRsvp, RsvpPlan, ToRsvp};
@@ -24,26 +24,26 @@ use weir_host::rsvp::{BridgeNetwork, Descriptors, KernelNetwork, LinkNetwork};
 use weir_host::sandbox::{self, SandboxConfig, User};
 use weir_host::watch::Waker;
 
-/// What the process has once it has given up every right.
+/// The resources of the process once it has given up every right.
 struct Prepared {
     plan: RsvpPlan,
     network: LinkNetwork,
-    /// The forwarder asks for sessions here.
+    /// The forwarder requests sessions by this channel.
     questions: Channel,
-    /// What the thread of classes wakes the loop by: made before no socket can be.
-    bell: Arc<Waker>,
+    /// Wakes the loop for the thread of classes; made before the sandbox forbids descriptors.
+    waker: Arc<Waker>,
 }
 
-/// Takes reservations as a keeper says over a channel, which speaks this version, until it is
-/// closed.
+/// Runs the process for the keeper at the other end of the channel, which has this version of the
+/// protocol, until the channel is closed.
 ///
 /// # Errors
-/// When that is not possible; the keeper is told why.
+/// When that is not possible; the keeper gets the reason.
 pub fn run(protocol: u32, channel: OwnedFd) -> Result<(), String> {
     let copy = channel.try_clone().map_err(|error| error.to_string())?;
     let (keeper, speaker) = (Channel::from(channel), Channel::from(copy));
     let ran = prepare(&keeper, protocol).and_then(|prepared| {
-        // Without a keeper nobody hears it.
+        // If the keeper has ended, the process ends, too.
         let _unheard = keeper.send(&FromRsvp::Ready, &[]);
         node::run(prepared, keeper)
     });
@@ -52,7 +52,7 @@ pub fn run(protocol: u32, channel: OwnedFd) -> Result<(), String> {
     })
 }
 
-/// Reads what to run, and gives up every right.
+/// Receives the plan, and gives up every right.
 fn prepare(keeper: &Channel, protocol: u32) -> Result<Prepared, String> {
     if protocol != PROTOCOL {
         return Err(format!("this program speaks version {PROTOCOL}, its keeper {protocol}"));
@@ -74,10 +74,10 @@ fn prepare(keeper: &Channel, protocol: u32) -> Result<Prepared, String> {
     let user = plan.user.as_deref().map_or(own, User::Named);
     sandbox::drop_capabilities(user, false).map_err(text)?;
     let network = network(&plan, descriptors).map_err(text)?;
-    let bell = Arc::new(Waker::new().map_err(text)?);
+    let waker = Arc::new(Waker::new().map_err(text)?);
     sandbox::enter(&SandboxConfig { locks_memory: false, ..SandboxConfig::default() })
         .map_err(text)?;
-    Ok(Prepared { plan: *plan, network, questions: Channel::from(questions), bell })
+    Ok(Prepared { plan: *plan, network, questions: Channel::from(questions), waker })
 }
 
 fn network(plan: &RsvpPlan, sockets: Vec<OwnedFd>) -> Result<LinkNetwork, SystemError> {
@@ -88,7 +88,7 @@ fn network(plan: &RsvpPlan, sockets: Vec<OwnedFd>) -> Result<LinkNetwork, System
     KernelNetwork::new(sockets, &plan.interfaces).map(LinkNetwork::Router)
 }
 
-/// How long the keeper may take to say what to run.
+/// How long the keeper may take to send the plan.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Messages of neighbours may wait; frames may not.
 const NICENESS: i32 = 5;

@@ -26,7 +26,7 @@ use weir_link::events::Kind;
 use weir_policy::deployment::{OnExit, Restart};
 use weir_policy::render;
 
-/// A running link.
+/// The decisions of the keeper of one link.
 #[derive(Debug)]
 pub struct Supervisor {
     state: State,
@@ -194,6 +194,11 @@ impl Supervisor {
         self.forwarders.is_empty() && !self.is_stopping()
     }
 
+    /// Returns whether a forwarder is started by itself once interfaces are back.
+    pub fn awaits_ports(&self) -> bool {
+        matches!(self.state, State::LookingForPorts { .. } | State::AwaitingPorts)
+    }
+
     fn dispatch(&mut self, now: Instant, event: Event) {
         match event {
             Event::Started { pid, has_read } => self.on_started(now, pid, has_read),
@@ -226,7 +231,7 @@ impl Supervisor {
     }
 }
 
-/// Forwarders begin.
+/// The start of forwarders.
 impl Supervisor {
     fn launch(&mut self, beside: Option<Pid>) {
         self.state = State::Launching { beside };
@@ -426,7 +431,7 @@ impl Supervisor {
     }
 }
 
-/// Forwarders end.
+/// The end of forwarders.
 impl Supervisor {
     fn on_exit(&mut self, now: Instant, pid: Pid, how: String) {
         let place = self.place(pid);
@@ -589,7 +594,7 @@ impl Supervisor {
     }
 }
 
-/// Signals.
+/// Signals to the keeper.
 impl Supervisor {
     fn hang_up(&mut self) {
         self.journal(Kind::HungUp, String::new());
@@ -632,7 +637,7 @@ impl Supervisor {
     }
 }
 
-/// Time.
+/// The passage of time.
 impl Supervisor {
     fn poll(&mut self) {
         if self.state == State::AwaitingPorts {
@@ -697,7 +702,7 @@ impl Supervisor {
     }
 
     /// Returns the forwarder that takes frames, is about to, or is about to stop doing so.
-    fn carrier(&self) -> Option<Pid> {
+    pub fn carrier(&self) -> Option<Pid> {
         self.forwarders.iter().find(|one| one.takes_frames()).map(|one| one.pid)
     }
 

@@ -6,15 +6,15 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use include_dir::{Dir, include_dir};
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 use std::io::Write;
 use std::sync::OnceLock;
+use weir_core::fnv::{BASIS, fnv1a};
 
 /// A file of the page.
 pub struct Asset {
     /// The content, not compressed.
     pub plain: &'static [u8],
-    /// The same, compressed by gzip; `None` where that is not shorter.
+    /// The contents compressed by gzip; `None` where that is not shorter.
     pub gzip: Option<Vec<u8>>,
     /// The header `ETag`: differs as soon as the contents differ.
     pub tag: String,
@@ -53,13 +53,11 @@ fn collect(folder: &'static Dir<'static>, all: &mut BTreeMap<String, Asset>) {
 
 impl Asset {
     fn of(path: &str, plain: &'static [u8]) -> Self {
-        let mut hash = Fnv(FNV_BASIS);
-        hash.write(plain);
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         // Memory takes every byte.
         let written = encoder.write_all(plain).and_then(|()| encoder.finish());
         let gzip = written.ok().filter(|gzip| gzip.len() < plain.len());
-        Self { plain, gzip, tag: format!("\"{:016x}\"", hash.finish()), kind: kind(path) }
+        Self { plain, gzip, tag: format!("\"{:016x}\"", fnv1a(BASIS, plain)), kind: kind(path) }
     }
 }
 
@@ -68,24 +66,6 @@ fn kind(path: &str) -> &'static str {
     let known = KINDS.iter().find(|(known, _)| *known == ending);
     known.map_or("application/octet-stream", |(_, kind)| kind)
 }
-
-/// FNV-1a: it tells contents of one program apart, and guards against nobody.
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(FNV_PRIME);
-        }
-    }
-}
-
-const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
 static ASSETS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/assets");
 

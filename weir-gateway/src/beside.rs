@@ -5,8 +5,8 @@
 
 use crate::http::Fault;
 use crate::json::{
-    About, Beside, BesideQuery, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob,
-    KnobsQuery, Mark, Packets, PacketsQuery, Series, SpanQuery,
+    About, Beside, BesideQuery, ClassHistory, Fork, ForkQuery, Heat, HeatQuery, History,
+    HistoryQuery, Knob, KnobsQuery, Mark, Packets, PacketsQuery, SpanQuery,
 };
 use crate::record::Record;
 use crate::source::Source;
@@ -15,7 +15,7 @@ use weir_control::protocol::Right;
 use weir_core::units::Duration;
 use weir_sim::timeline::{Track, Tracks};
 
-/// See the module.
+/// A live run beside its simulation, as a source of the page.
 pub struct Both {
     /// The record of the live run.
     pub record: Record,
@@ -41,7 +41,8 @@ impl Source for Both {
             return Err(Fault::new(404, text));
         }
         let step = Duration::from_nanos((simulated.step_s * 1e9).round() as u64);
-        let bins = simulated.classes.iter().map(|class| class.sent_bps.len()).max().unwrap_or(0);
+        let bins =
+            simulated.classes.iter().map(|class| class.history.sent_bps.len()).max().unwrap_or(0);
         let History { mut t, classes: mut live, .. } =
             record.tape().from_first(direction, (step, bins))?;
         // The record may end before the simulation, in the middle of an interval.
@@ -51,10 +52,10 @@ impl Source for Both {
         }
         let bins = t.len().min(bins);
         t.truncate(bins);
-        live.values_mut().for_each(|series| cut(series, bins));
+        live.values_mut().for_each(|class| class.truncate(bins));
         // Classes above others are sums, which the simulation does not tell of.
         live.retain(|name, _| simulated.classes.iter().any(|track| track.name == *name));
-        let row = |track: &Track| (track.name.clone(), series(track, bins));
+        let row = |track: &Track| (track.name.clone(), simulated_class(track, bins));
         Ok(Beside {
             t,
             step_ms: step_ms(step),
@@ -93,23 +94,10 @@ fn step_ms(step: Duration) -> f64 {
     step.as_nanos() as f64 / 1e6
 }
 
-fn cut(series: &mut Series, bins: usize) {
-    let Series { sent_bps, offered_bps, backlog_bytes, p50_us, p99_us, dropped_pps, borrowed_bps } =
-        series;
-    let all = [sent_bps, offered_bps, backlog_bytes, p50_us, p99_us, dropped_pps, borrowed_bps];
-    all.into_iter().for_each(|row| row.truncate(bins));
-}
-
 /// The first intervals of a class of the simulation.
-fn series(track: &Track, bins: usize) -> Series {
-    let some = |row: &[f64]| row.iter().take(bins).copied().map(Some).collect();
-    let first = |row: &[Option<f64>]| row.iter().take(bins).copied().collect();
-    Series {
-        sent_bps: some(&track.sent_bps),
-        offered_bps: some(&track.offered_bps),
-        p50_us: first(&track.delay_p50_us),
-        p99_us: first(&track.delay_p99_us),
-        dropped_pps: some(&track.dropped_pps),
-        ..Series::default()
-    }
+fn simulated_class(track: &Track, bins: usize) -> ClassHistory {
+    let (backlog_bytes, borrowed_bps) = (Vec::new(), Vec::new());
+    let mut class = ClassHistory { backlog_bytes, borrowed_bps, ..track.history.clone() };
+    class.truncate(bins);
+    class
 }

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+pub use weir_trace::series::{ClassHistory, Heat, History, Loan};
 
 /// The answer to `GET /view/about`: the link, record or report on view.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -49,10 +50,10 @@ pub struct Abilities {
     pub reservations: bool,
 }
 
-/// A direction.
+/// A direction of the link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Direction {
-    /// Its name.
+    /// The name of the direction.
     pub name: String,
     /// The interface that it reads.
     pub from: String,
@@ -73,7 +74,7 @@ pub struct Direction {
 /// A class of a direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Class {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
     /// The place of its parent in the list; `None` directly below the link.
     pub parent: Option<usize>,
@@ -101,56 +102,11 @@ pub struct HistoryQuery {
     pub step: Option<u32>,
 }
 
-/// Classes over time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct History {
-    /// The ends of the intervals that values are of.
-    pub t: Vec<f64>,
-    /// Of each class, a value for each interval.
-    pub classes: BTreeMap<String, Series>,
-    /// Of each class that had drops: packets a second, by reason.
-    pub drops: BTreeMap<String, BTreeMap<String, Vec<Option<f64>>>>,
-    /// Who lent to whom.
-    pub loans: Vec<LoanAt>,
-}
-
-/// A class over time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Series {
-    /// Bits a second that left.
-    pub sent_bps: Vec<Option<f64>>,
-    /// Bits a second that arrived, before drops.
-    pub offered_bps: Vec<Option<f64>>,
-    /// Bytes that waited at the end of the interval.
-    pub backlog_bytes: Vec<Option<f64>>,
-    /// The median delay of what left.
-    pub p50_us: Vec<Option<f64>>,
-    /// The delay that 99 in 100 did not exceed.
-    pub p99_us: Vec<Option<f64>>,
-    /// Packets dropped or lost, a second.
-    pub dropped_pps: Vec<Option<f64>>,
-    /// The part of `sent_bps` on the account of other classes.
-    pub borrowed_bps: Vec<Option<f64>>,
-}
-
-/// A loan in an interval.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LoanAt {
-    /// The place of the interval in [`History::t`].
-    pub t: usize,
-    /// The class that sent.
-    pub borrower: String,
-    /// The class on whose account; `None` for the link itself.
-    pub lender: Option<String>,
-    /// Bits a second.
-    pub bps: f64,
-}
-
 /// The query of `GET /view/heat`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeatQuery {
-    /// The class.
+    /// The name of the class.
     pub class: String,
     /// The direction; the first one without it.
     pub direction: Option<String>,
@@ -158,18 +114,6 @@ pub struct HeatQuery {
     pub from: Option<f64>,
     /// The last instant, in milliseconds since 1970.
     pub to: Option<f64>,
-}
-
-/// Delays over time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Heat {
-    /// The ends of the intervals.
-    pub t: Vec<f64>,
-    /// Ascending edges of bins: bin `i` has delays from edge `i` to edge `i + 1`, without the
-    /// latter.
-    pub edges_us: Vec<f64>,
-    /// For each interval, the packets in each bin.
-    pub counts: Vec<Vec<u64>>,
 }
 
 /// A sample of the stream: the event `sample` of `GET /view/stream`.
@@ -213,7 +157,7 @@ pub struct Mark {
     pub t: f64,
     /// The kind of the event, as docs/events.md lists them.
     pub kind: String,
-    /// The sentence.
+    /// The event in a sentence.
     pub text: String,
     /// `critical`, `error`, `warning`, `notice` or `info`.
     pub level: String,
@@ -274,7 +218,7 @@ pub struct Predict {
     /// The direction of the classes that are told of; the first one without it.
     #[serde(default)]
     pub direction: Option<String>,
-    /// The settings.
+    /// The settings to try, in their order.
     pub settings: Vec<SettingChange>,
 }
 
@@ -287,14 +231,14 @@ pub struct Prediction {
     pub findings: Vec<Value>,
     /// The changes, as `weir diff` prints them.
     pub difference: String,
-    /// The classes.
+    /// The classes of the direction.
     pub classes: Vec<Predicted>,
 }
 
 /// A class before and after a change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Predicted {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
     /// Its rates in bit/s while all classes want more than they get, before and after.
     pub share_bps: (Option<f64>, Option<f64>),
@@ -312,11 +256,11 @@ pub struct PacketsQuery {
     pub direction: Option<String>,
     /// Only of this class.
     pub class: Option<String>,
-    /// Those that left or were dropped behind this instant.
+    /// Only packets that left or were dropped behind this instant.
     pub from: Option<f64>,
-    /// Those that left or were dropped up to this instant.
+    /// Only packets that left or were dropped up to this instant.
     pub to: Option<f64>,
-    /// The shortest delay.
+    /// Only packets whose delay is at least this.
     pub delay_min_us: Option<f64>,
     /// The delay above all others.
     pub delay_max_us: Option<f64>,
@@ -327,7 +271,7 @@ pub struct PacketsQuery {
 /// Packets, each with what its delay is made of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Packets {
-    /// The packets.
+    /// The packets, at most the limit of the query.
     pub packets: Vec<Packet>,
     /// The time that the record covers.
     pub covers: (f64, f64),
@@ -335,12 +279,12 @@ pub struct Packets {
     pub left_out: u64,
 }
 
-/// A packet.
+/// A packet and the parts of its delay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Packet {
     /// Its number among those of its class in the record, as `weir explain --packet` takes it.
     pub n: u64,
-    /// Its class.
+    /// The name of its class.
     pub class: String,
     /// When it was offered.
     pub offered: f64,
@@ -392,7 +336,7 @@ pub enum Card {
 /// The totals of a class over a whole future.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Packets that left.
+    /// Packets that left the link.
     pub sent_packets: u64,
     /// Packets that were dropped.
     pub dropped_packets: u64,
@@ -417,9 +361,9 @@ pub struct Fork {
     /// The length of the intervals, in milliseconds.
     pub step_ms: f64,
     /// The classes as they were recorded.
-    pub recorded: BTreeMap<String, Series>,
+    pub recorded: BTreeMap<String, ClassHistory>,
     /// The classes with other settings.
-    pub forked: BTreeMap<String, Series>,
+    pub forked: BTreeMap<String, ClassHistory>,
     /// The totals of each class in the record.
     pub recorded_totals: BTreeMap<String, Totals>,
     /// The totals of each class in the fork.
@@ -452,9 +396,9 @@ pub struct Beside {
     /// The length of the intervals, in milliseconds.
     pub step_ms: f64,
     /// The classes of the live run.
-    pub live: BTreeMap<String, Series>,
+    pub live: BTreeMap<String, ClassHistory>,
     /// The classes of the simulation; what waited and what was borrowed is not known.
-    pub simulated: BTreeMap<String, Series>,
+    pub simulated: BTreeMap<String, ClassHistory>,
     /// The compared quantities, in a sentence.
     pub about: String,
 }

@@ -37,7 +37,7 @@ pub fn run(protocol: u32, channel: OwnedFd) -> Result<(), String> {
     let copy = channel.try_clone().map_err(|error| error.to_string())?;
     let keeper = Channel::from(channel);
     let prepared = prepare(&keeper, protocol).inspect_err(|why| {
-        // Without a keeper nobody hears it.
+        // If the keeper has ended, the reason is lost.
         let _unheard = keeper.send(&FromGateway::Failed(why.clone()), &[]);
     })?;
     let _serving = prepared.serve(keeper)?;
@@ -128,7 +128,7 @@ fn endpoint(
     Ok(Endpoint { listener, web, router, clients_max, patience, refused: None })
 }
 
-/// Tells the link which clients of its API were refused here: it tells of them in events.
+/// Reports clients of the API that were refused here to the link, which makes events of them.
 async fn report_refusals(contact: Arc<dyn Contact>, mut refusals: mpsc::Receiver<Refusal>) {
     while let Some((cause, text)) = refusals.recv().await {
         let contact = Arc::clone(&contact);

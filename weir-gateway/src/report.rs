@@ -7,7 +7,7 @@
 
 use crate::http::Fault;
 use crate::json::{
-    Abilities, About, Class, Direction, Heat, HeatQuery, History, HistoryQuery, Mark, Series,
+    Abilities, About, Class, ClassHistory, Direction, Heat, HeatQuery, History, HistoryQuery, Mark,
     SpanQuery,
 };
 use crate::source::Source;
@@ -246,20 +246,12 @@ impl Source for Report {
             std::cmp::Reverse(bytes.fold(0u64, |sum, &bytes| sum.saturating_add(bytes)))
         });
         order.truncate(CLASSES_MAX);
-        let none = || vec![None; inside.len()];
         let class = |class: &&BinsOfClass| {
             let rate =
                 |bin: &usize| class.bytes.get(*bin).map(|&bytes| bytes as f64 * 8e3 / width_ms);
-            let series = Series {
-                sent_bps: inside.iter().map(rate).collect(),
-                offered_bps: none(),
-                backlog_bytes: none(),
-                p50_us: none(),
-                p99_us: none(),
-                dropped_pps: none(),
-                borrowed_bps: none(),
-            };
-            (class.name.clone(), series)
+            let sent_bps = inside.iter().map(rate).collect();
+            let unknown = ClassHistory::unknown(inside.len());
+            (class.name.clone(), ClassHistory { sent_bps, ..unknown })
         };
         Ok(History {
             t: inside.iter().map(end).collect(),

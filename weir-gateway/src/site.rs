@@ -13,7 +13,7 @@ use tokio_rustls::rustls;
 use weir_control::gateway::{Api, Secret};
 use weir_control::protocol::Right;
 
-/// Who may come to an address.
+/// The clients of an address: tokens, hosts and TLS.
 pub struct Web {
     pub(crate) tokens: Tokens,
     /// The names by which clients may call it, beside its address and `localhost`.

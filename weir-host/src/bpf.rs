@@ -22,6 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub use code::{Code, Cond, Function, Instruction, Label, Op, Operand, Reg, Width};
 
 use crate::error::{Result, SystemError};
+use crate::uapi::bpf::*;
 
 /// The place in the kernel at which a program is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub enum Kind {
 /// Where a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// In the driver.
+    /// In the driver, before the kernel makes a packet of the frame.
     XdpNative,
     /// Behind the driver: every interface can do it.
     XdpGeneric,
@@ -46,6 +47,16 @@ pub enum Hook {
     /// Packets that the host sends out of the interface, before all other programs there (Linux
     /// 6.6).
     TcxEgress,
+}
+
+impl Hook {
+    fn attach_type(self) -> u32 {
+        match self {
+            Hook::XdpNative | Hook::XdpGeneric => BPF_XDP,
+            Hook::TcxIngress => BPF_TCX_INGRESS,
+            Hook::TcxEgress => BPF_TCX_EGRESS,
+        }
+    }
 }
 
 /// The type of a map.
@@ -91,7 +102,7 @@ impl Link {
             len: size_of::<LinkInformation>() as u32,
             information: (&raw mut information) as u64,
         };
-        call(OBJECT_INFORMATION, &mut attributes).ok()?;
+        call(BPF_OBJ_GET_INFO_BY_FD, &mut attributes).ok()?;
         Some(information.interface_index).filter(|index| *index != 0)
     }
 }
@@ -112,9 +123,9 @@ impl AsFd for Link {
 /// The outcome of [`Program::test`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {
-    /// The program's verdict.
+    /// The number that the program returned.
     pub verdict: u32,
-    /// The frame afterwards.
+    /// The frame as the program left it.
     pub frame: Vec<u8>,
 }
 
@@ -129,19 +140,19 @@ impl Map {
     ) -> Result<Self> {
         let attributes = MapCreate {
             map_type: match kind {
-                MapKind::Hash => 1,
-                MapKind::Array | MapKind::Shared => 2,
-                MapKind::Sockets => 17,
+                MapKind::Hash => BPF_MAP_TYPE_HASH,
+                MapKind::Array | MapKind::Shared => BPF_MAP_TYPE_ARRAY,
+                MapKind::Sockets => BPF_MAP_TYPE_XSKMAP,
             },
             key_size: key_len as u32,
             value_size: value_len as u32,
             max_entries: entries as u32,
-            flags: if kind == MapKind::Shared { MAPPABLE } else { 0 },
+            flags: if kind == MapKind::Shared { BPF_F_MMAPABLE } else { 0 },
             inner_map_fd: 0,
             numa_node: 0,
             name: name_bytes(name),
         };
-        let made = create(MAP_CREATE, attributes);
+        let made = create(BPF_MAP_CREATE, attributes);
         let failed = |cause| with_cure(format!("make the BPF map `{name}`"), cause);
         Ok(Self { fd: made.map_err(failed)?, key_len, value_len })
     }
@@ -168,7 +179,7 @@ impl Map {
         assert_eq!(key.len(), self.key_len, "a key of the map");
         assert_eq!(value.len(), self.value_len, "a value of the map");
         let mut attributes = self.element(key, value.as_ptr() as u64);
-        call(MAP_UPDATE, &mut attributes)
+        call(BPF_MAP_UPDATE_ELEM, &mut attributes)
             .map(|_| ())
             .map_err(|cause| with_cure("set an entry of a BPF map", cause))
     }
@@ -187,7 +198,7 @@ impl Map {
         // The kernel writes values in multiples of eight bytes for some kinds of map.
         let mut value = vec![0; self.value_len.next_multiple_of(8)];
         let mut attributes = self.element(key, value.as_mut_ptr() as u64);
-        match call(MAP_LOOKUP, &mut attributes) {
+        match call(BPF_MAP_LOOKUP_ELEM, &mut attributes) {
             Ok(_) => {
                 value.truncate(self.value_len);
                 Ok(Some(value))
@@ -227,7 +238,7 @@ impl Program {
         let mut attributes = program_attributes(kind, name, &instructions, interface);
         let mut attempts = 1;
         let cause = loop {
-            match create(PROGRAM_LOAD, attributes) {
+            match create(BPF_PROG_LOAD, attributes) {
                 Ok(fd) => return Ok(Self { fd }),
                 // The verifier gives up when a signal comes, if only to stop and to go on.
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock && attempts < LOADS_MAX => {
@@ -241,28 +252,27 @@ impl Program {
         attributes.log_level = 1;
         attributes.log_size = log.len() as u32;
         attributes.log = log.as_mut_ptr() as u64;
-        let _refused_again = create(PROGRAM_LOAD, attributes);
+        let _refused_again = create(BPF_PROG_LOAD, attributes);
         Err(with_cure(format!("{action}{}", end_of_log(&log)), cause))
     }
 
     /// Attaches the program to the interface of this number in this thread's network namespace.
     pub fn attach(&self, interface_index: u32, hook: Hook) -> Result<Link> {
-        // <linux/bpf.h>, `bpf_attach_type` and BPF_F_BEFORE; <linux/if_link.h>, XDP_FLAGS_*.
-        let (name, attach_type, flags) = match hook {
-            Hook::XdpNative => ("native XDP", 37, 1 << 2),
-            Hook::XdpGeneric => ("generic XDP", 37, 1 << 1),
-            Hook::TcxIngress => ("tcx ingress", 46, 1 << 3),
-            Hook::TcxEgress => ("tcx egress", 47, 1 << 3),
+        let (name, flags) = match hook {
+            Hook::XdpNative => ("native XDP", XDP_FLAGS_DRV_MODE),
+            Hook::XdpGeneric => ("generic XDP", XDP_FLAGS_SKB_MODE),
+            Hook::TcxIngress => ("tcx ingress", BPF_F_BEFORE),
+            Hook::TcxEgress => ("tcx egress", BPF_F_BEFORE),
         };
         let attributes = LinkCreate {
             program_fd: self.fd.as_raw_fd() as u32,
             interface_index,
-            attach_type,
+            attach_type: hook.attach_type(),
             flags,
             rest: [0; 4],
         };
         let action = || format!("attach a program to interface {interface_index} ({name})");
-        let fd = create(LINK_CREATE, attributes).map_err(|cause| with_cure(action(), cause))?;
+        let fd = create(BPF_LINK_CREATE, attributes).map_err(|cause| with_cure(action(), cause))?;
         Ok(Link { fd })
     }
 
@@ -278,7 +288,7 @@ impl Program {
             repeat: 1,
             ..TestProgram::default()
         };
-        call(PROGRAM_TEST, &mut attributes)
+        call(BPF_PROG_TEST_RUN, &mut attributes)
             .map_err(|cause| with_cure("try a BPF program on a frame", cause))?;
         after.truncate(attributes.size_out as usize);
         Ok(TestRun { verdict: attributes.verdict, frame: after })
@@ -310,13 +320,9 @@ pub fn kernel_function(name: &str) -> Option<i32> {
 /// Without CAP_NET_ADMIN, before Linux 6.6, or for a hook of XDP, which netlink shows
 /// ([`crate::netlink::LinkState`]).
 pub fn attached(interface_index: u32, hook: Hook) -> Result<u32> {
-    let attach_type = match hook {
-        Hook::XdpNative | Hook::XdpGeneric => 37,
-        Hook::TcxIngress => 46,
-        Hook::TcxEgress => 47,
-    };
+    let attach_type = hook.attach_type();
     let mut query = Query { interface_index, attach_type, ..Query::default() };
-    match call(PROGRAM_QUERY, &mut query) {
+    match call(BPF_PROG_QUERY, &mut query) {
         Ok(_) => Ok(query.count),
         // Nothing was ever attached there.
         Err(cause) if cause.raw_os_error() == Some(libc::ENOENT) => Ok(0),
@@ -330,11 +336,10 @@ fn program_attributes(
     instructions: &[Instruction],
     interface: Option<u32>,
 ) -> ProgramLoad {
-    // <linux/bpf.h>, `bpf_prog_type`, BPF_F_XDP_HAS_FRAGS and BPF_F_XDP_DEV_BOUND_ONLY.
     let (program_type, flags) = match kind {
-        Kind::Xdp => (6, 0),
-        Kind::XdpFragments => (6, 1 << 5),
-        Kind::Packet => (3, 0),
+        Kind::Xdp => (BPF_PROG_TYPE_XDP, 0),
+        Kind::XdpFragments => (BPF_PROG_TYPE_XDP, BPF_F_XDP_HAS_FRAGS),
+        Kind::Packet => (BPF_PROG_TYPE_SCHED_CLS, 0),
     };
     ProgramLoad {
         program_type,
@@ -346,7 +351,7 @@ fn program_attributes(
         log_size: 0,
         log: 0,
         kernel_version: 0,
-        flags: flags | if interface.is_some() { 1 << 6 } else { 0 },
+        flags: flags | if interface.is_some() { BPF_F_XDP_DEV_BOUND_ONLY } else { 0 },
         name: name_bytes(name),
         interface_index: interface.unwrap_or(0),
         expected_attach_type: 0,
@@ -410,17 +415,6 @@ fn call<T: Attributes>(command: c_long, attributes: &mut T) -> io::Result<i32> {
 /// # Safety
 /// Only for structures with the layout of a command's part of `union bpf_attr`.
 unsafe trait Attributes {}
-
-/// <linux/bpf.h>, `BPF_F_MMAPABLE`.
-const MAPPABLE: u32 = 1 << 10;
-const MAP_CREATE: c_long = 0;
-const MAP_LOOKUP: c_long = 1;
-const MAP_UPDATE: c_long = 2;
-const PROGRAM_LOAD: c_long = 5;
-const PROGRAM_TEST: c_long = 10;
-const OBJECT_INFORMATION: c_long = 15;
-const PROGRAM_QUERY: c_long = 16;
-const LINK_CREATE: c_long = 28;
 
 /// Room for the verifier's log; the kernel cuts a longer one.
 const LOG_LEN: usize = 1 << 20;

@@ -31,7 +31,7 @@ use crate::error::{Result, SystemError};
 pub const DESCRIPTORS_MAX: usize = 16;
 /// Longer values travel in a file in memory.
 pub const INLINE_MAX: usize = 64 << 10;
-/// The longest value.
+/// The longest value that a message carries, in bytes.
 pub const VALUE_MAX: usize = 256 << 20;
 
 /// One end of a pair; dropping it is seen at the other end.

@@ -9,7 +9,7 @@ use std::io;
 pub struct SystemError {
     /// The action, with the value, as in "open a packet socket on `eth1`".
     pub action: String,
-    /// The system's error.
+    /// The error that the system gave.
     pub cause: io::Error,
     /// Advice to the user; empty where the cause says it all.
     pub cure: Cow<'static, str>,

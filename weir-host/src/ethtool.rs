@@ -7,28 +7,28 @@ use std::os::fd::AsFd;
 
 use crate::error::{Result, SystemError};
 use crate::socket;
+use crate::uapi::ethtool::*;
 
 /// Work that a sender can leave to the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
     /// Checksums of sent frames.
     TxChecksum,
-    /// TCP super-packets.
+    /// Cutting TCP super-packets into segments.
     TcpSegmentation,
     /// Super-packets of any protocol.
     GenericSegmentation,
-    /// Joining received frames.
+    /// Joining received frames to super-packets.
     GenericReceive,
 }
 
 impl Offload {
     fn command(self) -> u32 {
-        // <linux/ethtool.h>: ETHTOOL_STXCSUM, STSO, SGSO, SGRO.
         match self {
-            Self::TxChecksum => 0x17,
-            Self::TcpSegmentation => 0x1f,
-            Self::GenericSegmentation => 0x24,
-            Self::GenericReceive => 0x2c,
+            Self::TxChecksum => ETHTOOL_STXCSUM,
+            Self::TcpSegmentation => ETHTOOL_STSO,
+            Self::GenericSegmentation => ETHTOOL_SGSO,
+            Self::GenericReceive => ETHTOOL_SGRO,
         }
     }
 }
@@ -57,15 +57,15 @@ pub fn set_tag_insertion(interface: &str, on: bool) -> Result<()> {
     let action = || format!("let `{interface}` insert VLAN tags: {on}");
     let failed = |cause| SystemError::new(action(), cause);
     let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(failed)?;
-    // <linux/ethtool.h>: ETHTOOL_GFLAGS or SFLAGS, then the flags, of which ETH_FLAG_TXVLAN.
     let mut flags = [0u32; 2];
-    for command in [0x25, 0x26] {
+    for command in [ETHTOOL_GFLAGS, ETHTOOL_SFLAGS] {
         flags[0] = command;
         let mut request = socket::interface_request(interface)?;
         request.ifr_ifru.ifru_data = (&raw mut flags).cast();
         // `flags` outlives the call, and its first word tells the kernel its type.
         socket::interface_ioctl(socket.as_fd(), libc::SIOCETHTOOL, &mut request).map_err(failed)?;
-        flags[1] = if on { flags[1] | 1 << 7 } else { flags[1] & !(1 << 7) };
+        let others = flags[1] & !ETH_FLAG_TXVLAN;
+        flags[1] = if on { others | ETH_FLAG_TXVLAN } else { others };
     }
     Ok(())
 }
@@ -75,16 +75,14 @@ pub fn set_receive_queues(interface: &str, count: u32) -> Result<()> {
     let action = || format!("make `{interface}` receive into {count} queues");
     let failed = |cause| SystemError::new(action(), cause);
     let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(failed)?;
-    // <linux/ethtool.h>, `ethtool_channels`: ETHTOOL_GCHANNELS or SCHANNELS, four maxima, then the
-    // counts of receive, transmit, other and combined queues.
-    let mut channels = [0u32; 9];
-    for command in [0x3c, 0x3d] {
+    let mut channels = [0u32; COUNTS_WORDS];
+    for command in [ETHTOOL_GCHANNELS, ETHTOOL_SCHANNELS] {
         channels[0] = command;
         let mut request = socket::interface_request(interface)?;
         request.ifr_ifru.ifru_data = (&raw mut channels).cast();
         // `channels` outlives the call, and its first word tells the kernel its type.
         socket::interface_ioctl(socket.as_fd(), libc::SIOCETHTOOL, &mut request).map_err(failed)?;
-        channels[5] = count;
+        channels[COUNT_FIRST] = count;
     }
     Ok(())
 }
@@ -129,54 +127,58 @@ pub struct Features {
 
 /// Returns what an interface in this thread's namespace does for the kernel.
 pub fn features(interface: &str) -> Features {
-    // <linux/ethtool.h>: ETHTOOL_GGRO, GTSO, and GFLAGS with ETH_FLAG_LRO, RXVLAN and RXHASH.
     let value = |command| ask(interface, [command, 0]).ok().map(|[_, value]| value);
-    let flags = value(0x25);
-    let flag = |bit: u32| flags.map(|flags| flags >> bit & 1 == 1);
+    let flags = value(ETHTOOL_GFLAGS);
+    let flag = |flag: u32| flags.map(|flags| flags & flag != 0);
     Features {
-        joins: value(0x2b).map(|value| value != 0),
-        joins_in_card: flag(15),
-        cuts_tcp: value(0x1e).map(|value| value != 0),
-        takes_tags_off: flag(8),
-        hashes: flag(28),
+        joins: value(ETHTOOL_GGRO).map(|value| value != 0),
+        joins_in_card: flag(ETH_FLAG_LRO),
+        cuts_tcp: value(ETHTOOL_GTSO).map(|value| value != 0),
+        takes_tags_off: flag(ETH_FLAG_RXVLAN),
+        hashes: flag(ETH_FLAG_RXHASH),
     }
 }
 
 /// Returns the name of the driver of an interface in this thread's namespace.
 pub fn driver(interface: &str) -> io::Result<String> {
-    // <linux/ethtool.h>, `ethtool_drvinfo`: ETHTOOL_GDRVINFO, then the name in 32 bytes.
-    let mut request = [0u32; 49];
-    request[0] = 0x3;
-    let answer = ask(interface, request)?;
+    Ok(driver_name(&ask(interface, asked(ETHTOOL_GDRVINFO))?))
+}
+
+/// Returns the name in an `ethtool_drvinfo`.
+pub(crate) fn driver_name(answer: &[u32; DRVINFO_WORDS]) -> String {
     let bytes: Vec<u8> = answer[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
     let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    Ok(String::from_utf8_lossy(&bytes[..len]).into_owned())
+    String::from_utf8_lossy(&bytes[..len]).into_owned()
 }
 
 /// Returns into how many queues an interface in this thread's namespace receives.
 pub fn receive_queues(interface: &str) -> io::Result<u32> {
-    // <linux/ethtool.h>, `ethtool_channels`, as in `set_receive_queues`.
-    let answer = ask(interface, [0x3c, 0, 0, 0, 0, 0, 0, 0, 0])?;
-    Ok(answer[5] + answer[8])
+    let answer: [u32; COUNTS_WORDS] = ask(interface, asked(ETHTOOL_GCHANNELS))?;
+    Ok(answer[COUNT_FIRST] + answer[COUNT_LAST])
 }
 
 /// Returns whether an interface in this thread's namespace obeys pause frames, and sends them.
 pub fn pause(interface: &str) -> io::Result<[bool; 2]> {
-    // <linux/ethtool.h>, `ethtool_pauseparam`: ETHTOOL_GPAUSEPARAM, negotiated, received, sent.
-    let [_, _, obeys, sends] = ask(interface, [0x12, 0, 0, 0])?;
+    // `ethtool_pauseparam`: a command, then whether they are negotiated, received and sent.
+    let [_, _, obeys, sends] = ask(interface, asked(ETHTOOL_GPAUSEPARAM))?;
     Ok([obeys != 0, sends != 0])
 }
 
 /// Returns how many frames the receive ring and the transmit ring of an interface in this thread's
 /// namespace hold.
 pub fn rings(interface: &str) -> io::Result<[u32; 2]> {
-    // <linux/ethtool.h>, `ethtool_ringparam`: ETHTOOL_GRINGPARAM, four maxima, then the sizes of
-    // the receive, mini, jumbo and transmit ring.
-    let answer = ask(interface, [0x10, 0, 0, 0, 0, 0, 0, 0, 0])?;
-    Ok([answer[5], answer[8]])
+    let answer: [u32; COUNTS_WORDS] = ask(interface, asked(ETHTOOL_GRINGPARAM))?;
+    Ok([answer[COUNT_FIRST], answer[COUNT_LAST]])
 }
 
-/// Asks the driver of an interface; needs no privilege for what only reads.
+/// Returns a question with this command, and room for the answer.
+pub(crate) fn asked<const WORDS: usize>(command: u32) -> [u32; WORDS] {
+    let mut words = [0; WORDS];
+    words[0] = command;
+    words
+}
+
+/// Makes a request of the driver of an interface; one that only reads needs no privilege.
 fn ask<const WORDS: usize>(interface: &str, mut words: [u32; WORDS]) -> io::Result<[u32; WORDS]> {
     let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     let mut request = socket::interface_request(interface).map_err(|error| error.cause)?;

@@ -7,11 +7,16 @@ use std::os::fd::BorrowedFd;
 
 use crate::rsvp::filter;
 use crate::socket;
+use crate::uapi::classic::RETURN;
+use crate::uapi::if_packet::{
+    PACKET_FANOUT_CBPF, PACKET_FANOUT_DATA, PACKET_FANOUT_FLAG_IGNORE_OUTGOING as IGNORE_OUTGOING,
+    PACKET_FANOUT_FLAG_UNIQUEID as UNIQUE,
+};
 
 /// Makes a group of this bound socket alone, and returns the group's number.
 pub fn create(first: BorrowedFd<'_>) -> io::Result<u16> {
-    let with_outgoing = FANOUT_CBPF << 16 | FLAG_UNIQUE << 16;
-    let alone = with_outgoing | FLAG_IGNORE_OUTGOING << 16;
+    let with_outgoing = (PACKET_FANOUT_CBPF | UNIQUE) << 16;
+    let alone = with_outgoing | IGNORE_OUTGOING << 16;
     // Kernels before 6.2 do not know the flag; frames that the host itself sends then come, too.
     if socket::set_option(first, libc::SOL_PACKET, libc::PACKET_FANOUT, &alone).is_err() {
         socket::set_option(first, libc::SOL_PACKET, libc::PACKET_FANOUT, &with_outgoing)?;
@@ -22,9 +27,8 @@ pub fn create(first: BorrowedFd<'_>) -> io::Result<u16> {
 
 /// Adds a bound socket to a group; members are numbered in this order.
 pub fn join(socket: BorrowedFd<'_>, group: u16) -> io::Result<()> {
-    let flags = (FANOUT_CBPF | FLAG_IGNORE_OUTGOING) << 16;
-    let wanted = flags | c_int::from(group);
-    let older = FANOUT_CBPF << 16 | c_int::from(group);
+    let older = PACKET_FANOUT_CBPF << 16 | c_int::from(group);
+    let wanted = older | IGNORE_OUTGOING << 16;
     socket::set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &wanted)
         .or_else(|_| socket::set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &older))
 }
@@ -36,7 +40,7 @@ pub fn set_program(member: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io:
 
 /// Makes the socket refuse every frame.
 pub fn refuse_all(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let nothing = [libc::sock_filter { code: BPF_RETURN_CONSTANT, jt: 0, jf: 0, k: 0 }];
+    let nothing = [libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 }];
     set_filter(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &nothing)
 }
 
@@ -76,10 +80,3 @@ fn set_filter(
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     socket::set_option(socket, level, name, &program)
 }
-
-/// `BPF_RET | BPF_K`.
-const BPF_RETURN_CONSTANT: u16 = 0x06;
-const PACKET_FANOUT_DATA: c_int = 22;
-const FANOUT_CBPF: c_int = 6;
-const FLAG_UNIQUE: c_int = 0x2000;
-const FLAG_IGNORE_OUTGOING: c_int = 0x4000;

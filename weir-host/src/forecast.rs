@@ -27,7 +27,7 @@ const WAKE_NS: u64 = 80_000;
 /// No clock is exact.
 const MARGIN_NS: u64 = 10_000;
 
-/// See the module.
+/// The estimates of one port's arrivals: see the module.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Forecast {
     /// When the last burst began; 0 before the first.

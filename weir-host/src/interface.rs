@@ -6,7 +6,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::error::{Result, SystemError};
+use crate::ethtool;
 use crate::socket;
+use crate::uapi::ethtool::{
+    COUNT_FIRST, COUNT_LAST, COUNTS_WORDS, ETH_FLAG_RXVLAN, ETHTOOL_GCHANNELS, ETHTOOL_GDRVINFO,
+    ETHTOOL_GFLAGS,
+};
 
 /// An Ethernet interface, found by name or by its number.
 #[derive(Debug)]
@@ -135,7 +140,7 @@ impl Interface {
         Ok(address)
     }
 
-    /// Returns its flags.
+    /// Returns the flags `IFF_UP` and so on, of netdevice(7).
     pub fn flags(&self) -> io::Result<c_int> {
         let mut request = self.request()?;
         self.ask(libc::SIOCGIFFLAGS, &mut request)?;
@@ -170,31 +175,23 @@ impl Interface {
 
     /// Returns the name of its driver.
     pub fn driver(&self) -> io::Result<String> {
-        // <linux/ethtool.h>, `ethtool_drvinfo`: a command, then the name in 32 bytes.
-        let mut answer = [0u32; 49];
-        answer[0] = 0x3;
+        let mut answer = ethtool::asked(ETHTOOL_GDRVINFO);
         self.ethtool(&mut answer)?;
-        let bytes: Vec<u8> = answer[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let len = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        Ok(String::from_utf8_lossy(&bytes[..len]).into_owned())
+        Ok(ethtool::driver_name(&answer))
     }
 
     /// Returns the number of queues into which it receives.
     pub fn receive_queues(&self) -> io::Result<u32> {
-        // <linux/ethtool.h>, `ethtool_channels`: a command, four maxima, then the counts of
-        // receive, transmit, other and combined queues.
-        let mut answer = [0u32; 9];
-        answer[0] = 0x3c;
+        let mut answer: [u32; COUNTS_WORDS] = ethtool::asked(ETHTOOL_GCHANNELS);
         self.ethtool(&mut answer)?;
-        Ok(answer[5] + answer[8])
+        Ok(answer[COUNT_FIRST] + answer[COUNT_LAST])
     }
 
     /// Returns whether it keeps the VLAN tags of received frames beside them.
     pub fn takes_tags_off(&self) -> io::Result<bool> {
-        // <linux/ethtool.h>: ETHTOOL_GFLAGS and ETH_FLAG_RXVLAN.
-        let mut answer = [0x25, 0];
+        let mut answer = [ETHTOOL_GFLAGS, 0];
         self.ethtool(&mut answer)?;
-        Ok(answer[1] & 1 << 8 != 0)
+        Ok(answer[1] & ETH_FLAG_RXVLAN != 0)
     }
 
     fn ethtool(&self, words: &mut [u32]) -> io::Result<()> {

@@ -34,5 +34,6 @@ pub mod sandbox;
 pub mod signals;
 pub mod socket;
 pub mod tap;
+pub mod uapi;
 pub mod wait;
 pub mod watch;

@@ -23,7 +23,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use crate::error::{Result, SystemError};
 use crate::netns::NetNs;
 
-/// An Ethernet address.
+/// An Ethernet address, in the order of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mac(pub [u8; 6]);
 
@@ -39,9 +39,9 @@ impl fmt::Display for Mac {
 pub struct VethEnd<'a> {
     /// At most 15 bytes.
     pub name: &'a str,
-    /// Its namespace.
+    /// The network namespace in which it is made.
     pub namespace: &'a NetNs,
-    /// Its Ethernet address.
+    /// The Ethernet address that it gets.
     pub mac: Mac,
 }
 
@@ -164,7 +164,7 @@ impl Netlink {
         }
     }
 
-    /// Asks for one route; none if the kernel has none.
+    /// Requests one route; none if the kernel has none.
     pub fn route(&mut self, request: RouteMessage) -> Option<RouteMessage> {
         match self.exchange(RouteNetlinkMessage::GetRoute(request), 0) {
             Ok(Some(RouteNetlinkMessage::NewRoute(route))) => Some(route),
@@ -172,7 +172,7 @@ impl Netlink {
         }
     }
 
-    /// Asks for a change; `action` says which, in an error.
+    /// Requests a change; `action` names it in an error.
     ///
     /// # Errors
     /// As the kernel says.

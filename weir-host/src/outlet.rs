@@ -1,7 +1,7 @@
 //! Standard output of a process that waits for no reader: what is not taken in time is lost, and
 //! counted.
 //!
-//! A pipe that nobody reads, a stopped terminal and a service manager that hangs would otherwise
+//! A pipe without a reader, a stopped terminal and a service manager that hangs would otherwise
 //! hold a keeper up, and with it the replacement of a forwarder that died. Invariant: a text is
 //! printed whole, or counted; what follows a text that was cut begins on a line of its own.
 
@@ -30,7 +30,7 @@ struct Outlet {
 /// [`PIECE`] bytes, unless it did not take the text before.
 ///
 /// # Errors
-/// When nobody reads it any more, or it cannot be written.
+/// When the reader has closed it, or it cannot be written.
 pub fn print(text: &str, patience: Duration) -> io::Result<()> {
     // Nothing else of this process has begun a line there.
     io::stdout().flush()?;

@@ -8,7 +8,7 @@ use crate::error::{Result, SystemError};
 /// The process that connected, as the kernel noted it then (SO_PEERCRED, unix(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// Its user.
+    /// The effective user, as the kernel noted it.
     pub uid: u32,
     /// Its number; `None` where it is of another namespace of processes. Another process may have
     /// it by now.

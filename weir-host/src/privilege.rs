@@ -3,10 +3,7 @@
 use std::fmt;
 use std::fs;
 
-const CAP_NET_ADMIN: u32 = 12;
-const CAP_NET_RAW: u32 = 13;
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_BPF: u32 = 39;
+use crate::uapi::capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN};
 
 /// The privileges of this process, found by reading its capabilities and by trying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,14 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::error::{Result, SystemError};
@@ -39,16 +42,37 @@ impl Process {
         unsafe { command.pre_exec(move || prepare(&numbers)) };
         let child = command.spawn().map_err(failed)?;
         let number = child.id();
-        let descriptor = Pid::from_raw(number as i32)
-            .ok_or(rustix::io::Errno::SRCH)
-            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
-        let descriptor = descriptor.map_err(|error| failed(error.into()))?;
+        let descriptor = open(number).map_err(|error| failed(error.into()))?;
         Ok(Self { number, descriptor, child: Some(child) })
     }
 
     /// A process that another keeper started: its number and the descriptor of it.
     pub fn adopt(number: u32, descriptor: OwnedFd) -> Self {
         Self { number, descriptor, child: None }
+    }
+
+    /// Returns the process that listens at the other end of a client's connection.
+    ///
+    /// # Errors
+    /// When it has ended, or is in another namespace of processes.
+    pub fn listener(stream: &UnixStream) -> Result<Self> {
+        let failed = |error: Errno| SystemError::new("find the link's process", error.into());
+        let peer = socket_peercred(stream).map_err(failed)?.pid;
+        let mut process = Self::of(peer.as_raw_nonzero().get() as u32)?;
+        match process.ended() {
+            Some(_) => Err(failed(Errno::SRCH)),
+            None => Ok(process),
+        }
+    }
+
+    /// Returns the process of a number.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn of(number: u32) -> Result<Self> {
+        let descriptor = open(number)
+            .map_err(|error| SystemError::new(format!("find process {number}"), error.into()))?;
+        Ok(Self::adopt(number, descriptor))
     }
 
     /// Returns its number.
@@ -64,6 +88,17 @@ impl Process {
     /// Ends it at once, with a dump of its memory where the system keeps one.
     pub fn abort(&self) {
         self.signal(Signal::ABORT);
+    }
+
+    /// Asks it to end.
+    ///
+    /// # Errors
+    /// When it is another user's.
+    pub fn terminate(&self) -> Result<()> {
+        match pidfd_send_signal(&self.descriptor, Signal::TERM) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(SystemError::new("stop the link", error.into())),
+        }
     }
 
     /// A process that has ended already is past signals.
@@ -87,6 +122,19 @@ impl Process {
             drop(watch::readable(&[self.descriptor.as_fd()], Duration::from_millis(100)));
         }
     }
+
+    /// Waits for its end, at most so long; returns whether it has ended.
+    pub fn wait_for(&mut self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        while self.ended().is_none() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            drop(watch::readable(&[self.descriptor.as_fd()], left));
+        }
+        true
+    }
 }
 
 impl AsFd for Process {
@@ -99,6 +147,12 @@ impl AsFd for Process {
 /// Variables that a forwarder gets: they say what it tells of a panic, and where measurements of
 /// its tests go.
 const KEPT: [&str; 3] = ["RUST_BACKTRACE", "RUST_LIB_BACKTRACE", "LLVM_PROFILE_FILE"];
+
+/// Returns a descriptor of a process.
+fn open(number: u32) -> std::result::Result<OwnedFd, Errno> {
+    let pid = Pid::from_raw(number as i32).ok_or(Errno::SRCH)?;
+    pidfd_open(pid, PidfdFlags::empty())
+}
 
 /// In the new process: a session of its own, so that no terminal and no signal to the keeper's
 /// group reaches it, and no descriptor but those.

@@ -3,7 +3,7 @@
 //! They are robust futexes (set_robust_list(2)): a thread gives the kernel a list of words, and
 //! each that contains the thread's number gets a bit when the thread exits or is killed. That is
 //! the first thing which the end of a thread does: before its memory and its sockets are released,
-//! which takes a large process a quarter of a second, and long before its parent hears of it. A
+//! which takes a large process a quarter of a second, and long before its parent is notified. A
 //! program in the kernel that shares the words sees the bit with the next frame.
 //!
 //! Invariant: a word contains 0, the number of a thread that holds it, or the mark of one that

@@ -31,6 +31,8 @@ use crate::ethtool;
 use crate::netlink::{LinkState, Mac, Netlink, VethEnd};
 use crate::netns::NetNs;
 use crate::privilege;
+use crate::uapi::bpf::BPF_F_INGRESS;
+use crate::uapi::verdict::{TCX_DROP, TCX_NEXT};
 
 /// The far end of the pair, in the private namespace.
 pub const INSIDE: &str = "tap";
@@ -125,7 +127,7 @@ impl Tap {
     fn redirect(&mut self) -> Result<()> {
         let (index, near) = (self.link.index, self.near_index);
         let (takes, flags) = match self.side {
-            Side::Host => (Hook::TcxEgress, INGRESS),
+            Side::Host => (Hook::TcxEgress, BPF_F_INGRESS),
             Side::Wire => (Hook::TcxIngress, EGRESS),
         };
         let back = Program::load(Kind::Packet, "weir_back", &back(index, flags))?;
@@ -240,7 +242,7 @@ fn take(near: u32) -> Code {
     redirect(&mut code, near, EGRESS);
     code.place(pass);
     mark(&mut code, 0);
-    code.give(NEXT);
+    code.give(TCX_NEXT);
     code
 }
 
@@ -250,7 +252,7 @@ fn guard() -> Code {
     let mut code = Code::new();
     let pass = code.label();
     code.load(Width::Word, Reg::R2, Reg::R1, OFFSET_MARK).jump_if(Reg::R2, Cond::Equal, MARK, pass);
-    code.give(DROP).place(pass).give(NEXT);
+    code.give(TCX_DROP).place(pass).give(TCX_NEXT);
     code
 }
 
@@ -272,12 +274,8 @@ fn redirect(code: &mut Code, index: u32, flags: i32) {
 
 /// Of `mark` in `struct __sk_buff` of <linux/bpf.h>.
 const OFFSET_MARK: i16 = 8;
-/// BPF_F_INGRESS of the helper `redirect`.
-const INGRESS: i32 = 1;
+/// No flag of the helper `redirect`: out of the interface.
 const EGRESS: i32 = 0;
-/// TCX_NEXT and TCX_DROP of <linux/bpf.h>.
-const NEXT: i32 = -1;
-const DROP: i32 = 2;
 
 fn check_privileges(interface: &str) -> Result<()> {
     let lacking = privilege::lacking_for_taps();

@@ -49,7 +49,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Asks the kernel not to delay this thread's timers (the default slack adds 45 us).
+/// Has the kernel delay this thread's timers by 1 ns at most; the default slack adds 45 us.
 pub fn set_exact_timers() -> Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory of ours.
     match unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) } {

@@ -23,7 +23,7 @@ pub struct Options {
 /// One measured figure beside its claim.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The measured quantity.
+    /// The measured quantity, in words.
     pub subject: String,
     /// The figure, with its unit.
     pub measured: String,
@@ -40,19 +40,19 @@ pub struct Row {
 /// The results of an experiment.
 #[derive(Default)]
 pub struct Results {
-    /// All rows.
+    /// The rows, in the order of measurement.
     pub rows: Vec<Row>,
-    /// What they look like; most experiments have none.
+    /// Pictures of the rows; most experiments have none.
     pub plots: Vec<Plot>,
-    /// What stands below the plots.
+    /// Notes below the plots, a sentence each.
     pub notes: Vec<String>,
 }
 
 /// Collects what an experiment finds, and passes each row on at once.
 pub struct Rows<'a> {
-    /// What is asked for.
+    /// The rows and plots that are requested.
     pub options: &'a Options,
-    /// What was found so far.
+    /// All results so far.
     pub results: Results,
     progress: &'a mut dyn FnMut(&Row),
 }

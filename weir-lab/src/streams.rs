@@ -12,7 +12,7 @@ pub struct Streams {
     receiver: Receiver,
 }
 
-/// What became of all packets.
+/// The numbers of packets by their fate.
 pub struct Counts {
     /// Packets that the system took.
     pub sent: u64,

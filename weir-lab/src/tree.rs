@@ -22,7 +22,7 @@ use weir_policy::policy::{self, Policy};
 /// A choice of busy leaves.
 #[derive(Debug)]
 pub struct Case {
-    /// Its description.
+    /// The busy leaves, in words.
     pub name: &'static str,
     /// The busy leaves: 0 is `a`, 3 is `d`.
     pub busy: &'static [usize],
@@ -47,7 +47,7 @@ pub const LEAVES: usize = 4;
 
 /// One link with this tree and its flows.
 pub struct Sharing {
-    /// The policy.
+    /// The policy with the tree.
     pub policy: Policy,
     /// A flow for each busy leaf.
     pub flows: Vec<Flow>,

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_core::account::Histogram;
 use weir_core::classify::InterfaceId;
 use weir_core::packet::Headers;
+use weir_core::queue::HostAccounts;
 use weir_core::units::{Duration, Instant};
 
 use crate::authority::AuthorityClient;
@@ -196,7 +197,7 @@ pub struct Bridge {
     intake: bool,
     /// The last request about the intake that was followed.
     followed: Option<IntakeRequest>,
-    /// Who gets the steps of the lanes.
+    /// Recorders of the lanes' steps.
     taps: Option<Box<Taps>>,
     /// Where changes of its policies are offered.
     inbox_of_changes: Option<Inbox>,
@@ -618,6 +619,10 @@ impl Source for Bridge {
 
     fn leaf(&mut self, lane: usize, leaf: usize) -> LeafCounts {
         self.lanes[lane].counts(leaf)
+    }
+
+    fn hosts(&self, lane: usize, leaf: usize, most: usize) -> Option<HostAccounts> {
+        self.lanes[lane].hosts(leaf, most)
     }
 
     fn delays(&mut self, lane: usize, leaf: usize, mark: bool, to: &mut Histogram) {

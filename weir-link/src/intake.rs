@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// See the module.
+/// The requested and the actual intake of a bridge: see the module.
 #[derive(Debug, Default)]
 pub struct Intake {
     /// Twice the number of the request, and 1 if it is for an open intake; 0 before the first.

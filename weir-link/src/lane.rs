@@ -23,6 +23,7 @@ pub(crate) mod tests;
 use weir_core::account::Histogram;
 use weir_core::ids::LeafId;
 use weir_core::packet::UnreadCounts;
+use weir_core::queue::HostAccounts;
 use weir_core::sched::Regulation;
 use weir_core::units::Instant;
 
@@ -196,6 +197,12 @@ impl Lane {
     /// Returns the counts of a leaf.
     pub(crate) fn counts(&self, leaf: usize) -> LeafCounts {
         self.books.counts(LeafId(leaf as u32), self.link.inner())
+    }
+
+    /// Returns the accounts of the hosts of a leaf that sent most, at most so many; `None` where
+    /// hosts do not take turns.
+    pub(crate) fn hosts(&self, leaf: usize, most: usize) -> Option<HostAccounts> {
+        self.link.inner().hosts(LeafId(leaf as u32), most)
     }
 
     /// Returns what was counted of leaves that changes removed.

@@ -11,16 +11,15 @@
 
 mod cut;
 mod layers;
-mod sum;
 pub(crate) mod unfinished;
 
 use crc::{CRC_32_ISCSI, Crc};
 use std::fmt;
+use weir_core::packet::Checksum;
 
 pub use cut::Cut;
 use cut::transport_len;
 use layers::{ADDRESSES_LEN, Network, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, protocol_of};
-use sum::Sum;
 
 /// Length of the `virtio_net_hdr` that precedes a frame, in bytes.
 pub const OFFLOAD_HEADER_LEN: usize = 10;
@@ -252,9 +251,9 @@ impl Partial {
             return;
         }
         // The field holds the sum of the pseudo-header; adding the covered bytes finishes it.
-        let mut sum = Sum::default();
+        let mut sum = Checksum::default();
         sum.add(&frame[self.start..]);
-        put(frame, self.field, sum.finish());
+        put(frame, self.field, sum.finish_nonzero());
     }
 }
 

@@ -67,7 +67,7 @@ impl Address {
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// To this port.
+    /// By this port alone.
     Port(usize),
     /// To every port but the one on which it came.
     Others,

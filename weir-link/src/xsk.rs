@@ -97,7 +97,7 @@ impl Queue {
         self.sockets.iter().map(AsFd::as_fd)
     }
 
-    /// Asks the kernel to send what is in the transmit ring; one call takes a part of it.
+    /// Has the kernel send the contents of the transmit ring; one call sends a part of it.
     pub(crate) fn kick(&self) -> io::Result<()> {
         let fd = self.sockets[0].as_raw_fd();
         // SAFETY: no bytes are passed.
@@ -254,7 +254,7 @@ struct Ring<T> {
     base: NonNull<u8>,
     len: usize,
     mask: u32,
-    /// Offsets from `base`.
+    /// Offsets from `base`, in bytes.
     producer: usize,
     consumer: usize,
     entries: usize,

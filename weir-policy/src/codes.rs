@@ -12,7 +12,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Worth knowing; the file works as intended.
     Info,
     /// The file works, but probably not as intended.
     Warning,
@@ -25,7 +25,7 @@ pub enum Severity {
 pub struct Code {
     /// `W` and three digits.
     pub id: &'static str,
-    /// Its severity.
+    /// The severity of all its findings.
     pub severity: Severity,
     /// The description in the table of all codes.
     pub title: &'static str,
@@ -118,6 +118,7 @@ codes! {
     SAME_NAME "W164" Error "two rows, or a row and a class, have the same name";
     SAME_ADDRESS "W165" Error "two rows have the same address";
     NO_PLACE "W166" Error "a class at a place that is not there, or that it cannot have";
+    NO_SUCH_ROW "W167" Error "an exception for a class that no template makes";
 
     PORT_COUNT "W201" Error "a deployment or a bridge with too few or too many ports";
     SAME_PORT "W202" Error "two ports on one interface";

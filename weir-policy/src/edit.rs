@@ -7,6 +7,7 @@
 //! slip in a name makes none.
 
 use crate::reader::suggest;
+use std::borrow::Cow;
 use toml_edit::{DocumentMut, Item, Key, Table, TableLike, Value};
 
 /// A value to set.
@@ -30,6 +31,25 @@ pub fn set_all(text: &str, edits: &[Edit<'_>]) -> Result<String, String> {
         set(document.as_table_mut(), *edit)?;
     }
     Ok(document.to_string())
+}
+
+/// Returns where a key of a class is set: that of a class that a template makes, which `text` does
+/// not write although `is_class` knows it, is set at `[exception.NAME]`.
+pub fn place<'k>(text: &str, key: &'k str, is_class: &dyn Fn(&str) -> bool) -> Cow<'k, str> {
+    let Ok(path) = path(key) else { return Cow::Borrowed(key) };
+    let [table, class, _, ..] = path.as_slice() else { return Cow::Borrowed(key) };
+    let is_written = |top: &DocumentMut| {
+        let classes = top.get("class").and_then(Item::as_table_like);
+        classes.is_some_and(|classes| classes.contains_key(class.get()))
+    };
+    let is_made = table.get() == "class"
+        && is_class(class.get())
+        && text.parse::<DocumentMut>().is_ok_and(|top| !is_written(&top));
+    if !is_made {
+        return Cow::Borrowed(key);
+    }
+    let rest: Vec<_> = path[1..].iter().map(|part| part.display_repr().into_owned()).collect();
+    Cow::Owned(format!("exception.{}", rest.join(".")))
 }
 
 fn set(top: &mut Table, Edit { key, value }: Edit<'_>) -> Result<(), String> {
@@ -153,6 +173,22 @@ mod tests {
         check("class.rest=", "\n[class.rest]\ndefault = true\n", Ok(""));
         let list = "default = true\nmatch = [{ proto = \"udp\" }]";
         check("class.rest.match=[{ proto = \"udp\" }]", "default = true", Ok(list));
+    }
+
+    #[test]
+    fn a_class_that_a_template_makes_is_set_by_an_exception() {
+        let is_class = |name: &str| ["voice", "s 1"].contains(&name);
+        let rows = [
+            ("class.voice.rate", "class.voice.rate"),
+            ("class.\"s 1\".queue.limit", "exception.\"s 1\".queue.limit"),
+            ("class.s2.rate", "class.s2.rate"),
+            ("class.\"s 1\"", "class.\"s 1\""),
+            ("link.rate", "link.rate"),
+            ("class..rate", "class..rate"),
+        ];
+        for (key, wanted) in rows {
+            assert_eq!(place(POLICY, key, &is_class), wanted, "{key}");
+        }
     }
 
     #[test]

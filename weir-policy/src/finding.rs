@@ -13,7 +13,7 @@ use std::ops::Range;
 /// A range of bytes in a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize)]
 pub struct Span {
-    /// The first byte.
+    /// The offset of the first byte.
     pub start: usize,
     /// The byte after the last.
     pub end: usize,
@@ -28,14 +28,14 @@ pub struct Place {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// The bytes.
+    /// The same place as byte offsets.
     pub span: Span,
 }
 
 /// Another place that belongs to a finding.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Related {
-    /// The place.
+    /// Where it is.
     pub place: Place,
     /// A description of what is there.
     pub label: String,
@@ -46,9 +46,9 @@ pub struct Related {
 pub struct Finding {
     /// The stable code, such as `W101`.
     pub code: &'static str,
-    /// Its severity.
+    /// How much it matters.
     pub severity: Severity,
-    /// What is wrong, and why.
+    /// The problem and its reason, in one sentence.
     pub message: String,
     /// The place of the problem.
     pub place: Place,
@@ -56,7 +56,7 @@ pub struct Finding {
     pub cure: String,
     /// The source that describes the trap, if it is in the literature.
     pub source: Option<&'static str>,
-    /// Related places.
+    /// Other places that explain it.
     pub related: Vec<Related>,
 }
 
@@ -239,7 +239,7 @@ impl Report {
         Related { place, label }
     }
 
-    /// The file.
+    /// Returns the text that the findings point into.
     pub fn source(&self) -> &Source {
         &self.source
     }
@@ -333,7 +333,7 @@ impl<T> Outcome<T> {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
-    /// Converts the plan.
+    /// Converts the plan; the findings stay.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
         let Outcome { plan, findings, sources } = self;
         Outcome { plan: plan.map(change), findings, sources }

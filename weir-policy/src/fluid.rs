@@ -35,17 +35,17 @@ pub fn shares(tree: &Tree, demand: &[Demand]) -> Vec<f64> {
     parts.into_iter().map(|part| part.share).collect()
 }
 
-/// What a class gets, and how that is derived; in bit/s.
+/// The rate of a class, and how it is derived; in bit/s.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Part {
-    /// What it gets.
+    /// The rate that it gets.
     pub(crate) share: f64,
-    /// What it gets at least, whatever the others do.
+    /// The least rate that it gets, whatever the others do.
     pub(crate) floor: f64,
-    /// What it can use.
+    /// The rate that it can use.
     pub(crate) wants: f64,
-    /// What its weight alone would give it among its siblings; infinite if all of them have what
-    /// they can use.
+    /// The rate that its weight alone would give it among its siblings; infinite if all of them
+    /// have what they can use.
     pub(crate) even: f64,
 }
 

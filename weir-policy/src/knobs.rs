@@ -1,6 +1,6 @@
-//! What can be set in a policy, for somebody who tunes a link: each parameter that the registry
-//! lists for the scheduler, the dropper and the meter in force, with its key, its range and what it
-//! does.
+//! The values that can be set in a policy, for an operator who tunes a link: each parameter that
+//! the registry lists for the scheduler, the dropper and the meter in force, with its key, its
+//! range and its effect.
 //!
 //! [`crate::setting`] has the numbers that a program may move; these are all values, words among
 //! them. Classes that a template makes have no text of their own, and no knobs.
@@ -25,11 +25,11 @@ pub struct Knob {
     pub class: Option<String>,
     /// The name of the parameter.
     pub parameter: String,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub summary: &'static str,
     /// The unit of its numbers: `bit/s`, `s`, `bytes`, `packets`, `1` for shares, or none.
     pub unit: &'static str,
-    /// What the policy says, as it says it.
+    /// The value in the policy, as it is written there.
     pub written: Option<String>,
     /// The value in force, if it is a number that is known.
     pub number: Option<f64>,
@@ -37,7 +37,7 @@ pub struct Knob {
     pub range: Option<(f64, f64)>,
     /// The words that it takes, if it takes words.
     pub choices: Option<Vec<String>>,
-    /// What holds where nothing is written.
+    /// The value where nothing is written.
     pub default: &'static str,
 }
 

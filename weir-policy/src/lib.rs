@@ -13,6 +13,8 @@ pub mod edit;
 pub mod file;
 pub mod finding;
 pub mod fluid;
+pub mod keyed;
+pub mod keys;
 pub mod knobs;
 mod lints;
 pub mod policy;

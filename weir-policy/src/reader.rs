@@ -23,6 +23,7 @@
 use crate::codes;
 use crate::file::FILE_BYTES_MAX;
 use crate::finding::{Code, Draft, Outcome, Report, Source, Span};
+use crate::keys::{self, Key, Keys};
 use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::rc::Rc;
@@ -38,17 +39,19 @@ pub struct Table<'a> {
     span: Span,
     map: &'a DeTable<'a>,
     asked: Vec<&'static str>,
+    /// The rows of its keys; none where the registries of `weir-core` have them.
+    keys: [Keys; 2],
 }
 
 /// The name of a table in messages. Of a hundred thousand tables hardly one is ever named, so the
 /// words are formatted only then.
 #[derive(Clone, Debug)]
 pub enum Owner<'a> {
-    /// These words.
+    /// Words of this program.
     Words(&'static str),
     /// These words, and the name that the file gives in quotes; without words, the name alone.
     Named(&'static str, &'a str),
-    /// A formatted text.
+    /// A text that had to be formatted.
     Text(Rc<str>),
 }
 
@@ -106,7 +109,7 @@ impl<'a> Document<'a> {
         self.root.keys().map(|key| key.get_ref().to_string()).collect()
     }
 
-    /// As [`read()`].
+    /// Builds a value from the whole file, as [`read()`] does.
     pub fn read<T>(
         &self,
         build: impl FnOnce(&mut Table<'_>, &mut Report) -> Option<T>,
@@ -188,7 +191,7 @@ impl From<String> for Owner<'_> {
 impl<'a> Table<'a> {
     /// A table that no file has as it is, for templates.
     pub(crate) fn new(name: Owner<'a>, span: Span, map: &'a DeTable<'a>) -> Self {
-        Self { name, span, map, asked: Vec::with_capacity(KEYS_USUAL) }
+        Self { name, span, map, asked: Vec::with_capacity(KEYS_USUAL), keys: [&[]; 2] }
     }
 
     /// Returns its name in messages, such as "class `voice`".
@@ -202,13 +205,45 @@ impl<'a> Table<'a> {
         self
     }
 
+    /// Gives the table the rows of its keys.
+    pub fn with_keys(mut self, keys: Keys) -> Self {
+        self.keys[0] = keys;
+        self
+    }
+
+    /// Adds the rows of keys that another key decides about.
+    pub fn add_keys(&mut self, keys: Keys) {
+        self.keys[1] = keys;
+    }
+
+    /// Returns the row of a key.
+    ///
+    /// # Panics
+    /// If it has none.
+    pub fn row(&self, key: &str) -> &'static Key {
+        let row = self.keys.iter().rev().find_map(|keys| keys::find(keys, key));
+        row.unwrap_or_else(|| panic!("{} has no row for `{key}`", self.name))
+    }
+
     /// Returns its place: its key, or its braces if it has no key.
     pub fn span(&self) -> Span {
         self.span
     }
 
     /// Returns the value of `key`, if it is written. From now on `key` is known here.
+    ///
+    /// # Panics
+    /// If the table has rows, and none for `key`: `weir schema` would not list it.
     pub fn field(&mut self, key: &'static str) -> Option<Node<'a>> {
+        if self.keys.iter().any(|keys| !keys.is_empty()) {
+            self.row(key);
+        }
+        self.foreign(key)
+    }
+
+    /// As [`Table::field`], for a key that has no row since it belongs elsewhere: who asks says
+    /// where.
+    pub fn foreign(&mut self, key: &'static str) -> Option<Node<'a>> {
         self.asked.push(key);
         let (key, value) = self.find(key)?;
         Some(self.node(key, value))
@@ -290,7 +325,7 @@ pub fn unknown_key(node: &Node<'_>, known: &[&str]) -> Draft {
 }
 
 impl<'a> Node<'a> {
-    /// Returns the key.
+    /// Returns the key, as it is written.
     pub fn key(&self) -> &'a str {
         self.key
     }
@@ -325,7 +360,7 @@ impl<'a> Node<'a> {
         self.value.is_array()
     }
 
-    /// Reads a text.
+    /// Reads a text in quotes.
     pub fn text(&self, report: &mut Report) -> Option<&'a str> {
         let text = self.value.as_str();
         if text.is_none() {
@@ -464,7 +499,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Reads a rate.
+    /// Reads a rate, with its unit.
     pub fn rate(&self, report: &mut Report) -> Option<Rate> {
         match self.quantity(Dimension::Rate, report)? {
             Quantity::Rate(rate) => Some(rate),
@@ -488,7 +523,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Reads a duration.
+    /// Reads a duration, with its unit.
     pub fn duration(&self, report: &mut Report) -> Option<Duration> {
         match self.quantity(Dimension::Duration, report)? {
             Quantity::Duration(duration) => Some(duration),
@@ -504,7 +539,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Reads a share.
+    /// Reads a share of a whole, as in `60 %`.
     pub fn share(&self, report: &mut Report) -> Option<Share> {
         match self.quantity(Dimension::Share, report)? {
             Quantity::Share(share) => Some(share),
@@ -569,6 +604,9 @@ impl<'a> Node<'a> {
             ),
             UnitError::NotANumber(text) => {
                 (format!("`{text}` does not start with a number"), examples(dimensions))
+            }
+            UnitError::Misspelt(unit, meant) => {
+                (format!("unknown unit `{unit}`"), format!("write `{meant}`"))
             }
             UnitError::UnknownUnit(unit) => (format!("unknown unit `{unit}`"), units(dimensions)),
             _ => match text.split_once("; ") {

@@ -27,11 +27,11 @@ pub struct Setting {
     pub class: Option<ClassId>,
     /// The value in force: as written, or the default.
     pub now: Quantity,
-    /// Whether it is written; if not, its default is in force.
+    /// The value is written; if not, its default is in force.
     pub written: bool,
     /// The values that it takes, in the unit of `now`, both included.
     range: (u64, u64),
-    /// Whether it is an order, of which steps are counted.
+    /// The value is an order, of which steps are counted.
     steps: bool,
     /// The size of a step, or of a doubling.
     cost: f64,

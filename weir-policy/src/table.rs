@@ -39,7 +39,7 @@ impl Table {
         self
     }
 
-    /// Adds a row.
+    /// Adds a row with one cell a column.
     pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
@@ -208,10 +208,10 @@ pub fn shown(figure: Option<f64>) -> String {
 
 /// The characters of a line of a table: what a terminal has at least, and what a pipe gets.
 pub const TABLE_WIDTH: usize = 100;
-/// What makes a terminal write in red, and as before.
+/// The sequence after which a terminal writes in red, and the one that ends it.
 const RED: &str = "\u{1b}[31m";
 const PLAIN: &str = "\u{1b}[0m";
-/// Characters between columns.
+/// The space between columns, in characters.
 const GAP: usize = 2;
 /// Fewer rows of zeros are shown.
 const FOLD_MIN: usize = 4;

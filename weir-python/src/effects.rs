@@ -1,5 +1,5 @@
-//! What a policy gives its classes, what changes between two policies, and policies written for
-//! another scheduler or read from another tool's file.
+//! The service that a policy gives its classes, the changes between two policies, and policies
+//! written for another scheduler or read from another tool's file.
 
 use crate::answer;
 use pyo3::exceptions::PyValueError;
@@ -34,7 +34,7 @@ struct Converted<'a> {
     findings: Vec<answer::Row<'a>>,
 }
 
-/// What a file of another tool became.
+/// The policies of another tool's file.
 #[derive(Serialize)]
 struct Read<'a> {
     language: &'a str,

@@ -17,7 +17,7 @@ use std::time::Duration;
 #[derive(Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
-/// What a run that is stopped unwinds with.
+/// The payload of the panic that ends a stopped run.
 struct Stopped;
 
 impl Stop {
@@ -34,7 +34,7 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the flag.
+    /// Returns the flag, which is true once Python was interrupted.
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }

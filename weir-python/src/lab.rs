@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Serialize;
-use weir_lab::claims::{self, Eras, Request, Sheet, Shelf};
+use weir_lab::claims::{self, Eras, PaperSet, Request, Sheet};
 use weir_lab::experiments;
 
 /// An experiment in the list.
@@ -51,14 +51,14 @@ pub fn lab<'py>(
             return Err(PyValueError::new_err(why));
         }
     };
-    let shelf = Shelf::open().map_err(|why| answer::error(py, why, &[]))?;
-    let Some(name) = name else { return list(py, &shelf) };
-    if shelf.select(&name).is_empty() {
+    let set = PaperSet::open().map_err(|why| answer::error(py, why, &[]))?;
+    let Some(name) = name else { return list(py, &set) };
+    if set.select(&name).is_empty() {
         let why = format!("no experiment is called `{name}`; `weir.lab()` lists them");
         return Err(PyValueError::new_err(why));
     }
     let told = interrupt::run(py, move |stop| {
-        let sheets = shelf.select(&name);
+        let sheets = set.select(&name);
         let threads = threads.map_or_else(weir_sim::replicate::cores, usize::from).max(1);
         let request = Request { eras, only: only.as_deref(), seed, threads, stop: stop.flag() };
         let outcomes = experiments::run(&sheets, &request, &|_, _, _| ());
@@ -72,10 +72,10 @@ pub fn lab<'py>(
     answer::of(py, &outcomes)
 }
 
-fn list<'a, 'py>(py: Python<'py>, shelf: &'a Shelf) -> PyResult<Bound<'py, PyAny>> {
+fn list<'a, 'py>(py: Python<'py>, set: &'a PaperSet) -> PyResult<Bound<'py, PyAny>> {
     let listed = |sheet: &'a Sheet| {
         let Sheet { id, paper, title, question, claims, .. } = sheet;
         Listed { id, paper, title, question, claims: claims.len() }
     };
-    answer::of(py, &shelf.sheets.iter().map(listed).collect::<Vec<_>>())
+    answer::of(py, &set.sheets.iter().map(listed).collect::<Vec<_>>())
 }

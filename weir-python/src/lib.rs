@@ -26,7 +26,7 @@ use weir_policy::finding::Finding;
 use weir_policy::{deployment, file, policy, reader};
 use weir_sim::read;
 
-/// What of `weir` is compiled.
+/// The compiled part of the package `weir`.
 #[pymodule]
 mod _weir {
     #[pymodule_export]

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use weir_core::units::{Dimension, Quantity};
-use weir_host::rsvp::host::{Asked, HostPlan, Kept, Receiving, Sending, State, Wish};
+use weir_host::rsvp::host::{Asked, HostPlan, HostRequest, Kept, Receiving, Sending, State};
 use weir_rsvp::intserv::Tspec;
 use weir_rsvp::wire::{Session, Style};
 
@@ -127,9 +127,15 @@ pub fn reserve(
         senders.iter().map(|text| Ok((parsed(text)?, 0))).collect::<PyResult<Vec<_>>>()?;
     let rate = options.take::<String>("rate")?.as_deref().map(bytes_per_second).transpose()?;
     let wait = seconds(options.take("wait")?.unwrap_or(WAIT_SECONDS))?;
-    let wish =
-        Wish::Receive(Receiving { style, service, senders, rate, bucket: None, priority: None });
-    Ok(Reservation::new(options.plan((address, port), wish)?, Some(wait)))
+    let request = HostRequest::Receive(Receiving {
+        style,
+        service,
+        senders,
+        rate,
+        bucket: None,
+        priority: None,
+    });
+    Ok(Reservation::new(options.plan((address, port), request)?, Some(wait)))
 }
 
 /// Announces a flow that this host sends, while a `with` block runs, as `weir reserve send` does.
@@ -161,11 +167,11 @@ pub fn announce(
     };
     let from = options.take::<String>("source")?.as_deref().map(parsed).transpose()?;
     let port_from = options.take("source_port")?.unwrap_or(0);
-    let wish = Wish::Send(Sending { from, port: port_from, tspec, ttl: TTL });
-    Ok(Reservation::new(options.plan((address, port), wish)?, None))
+    let request = HostRequest::Send(Sending { from, port: port_from, tspec, ttl: TTL });
+    Ok(Reservation::new(options.plan((address, port), request)?, None))
 }
 
-/// What a call is told beside its arguments.
+/// The keyword arguments of a call.
 struct Options<'a, 'py>(Option<&'a Bound<'py, PyDict>>);
 
 impl<'a, 'py> Options<'a, 'py> {
@@ -187,13 +193,13 @@ impl<'a, 'py> Options<'a, 'py> {
         value.map(|value| value.extract().map_err(Into::into)).transpose()
     }
 
-    fn plan(&self, (address, port): (&str, u16), wish: Wish) -> PyResult<HostPlan> {
+    fn plan(&self, (address, port): (&str, u16), request: HostRequest) -> PyResult<HostPlan> {
         let protocol = if self.take("tcp")?.unwrap_or(false) { TCP } else { UDP };
         let session = Session { destination: parsed(address)?, protocol, port };
         let refresh = seconds(self.take("refresh")?.unwrap_or(REFRESH_SECONDS))?;
         let refresh = weir_core::units::Duration::from_nanos(refresh.as_nanos() as u64);
         let keys = self.take::<PathBuf>("key_file")?.map(fs::read_to_string).transpose()?;
-        Ok(HostPlan { session, interface: self.take("interface")?, refresh, keys, wish })
+        Ok(HostPlan { session, interface: self.take("interface")?, refresh, keys, request })
     }
 }
 

@@ -18,8 +18,9 @@ use weir_sim::promise::{self, Observation, Proof, Verdict};
 use weir_sim::segments::{SEGMENTS_MAX, SegmentRow, Segments, tcp_source};
 use weir_sim::timeline::{Timelines, Tracks};
 use weir_sim::{Fate, Report, RunError, Scenario, Watch, keeping, read, replicate};
+use weir_trace::series::ClassHistory;
 
-/// What was asked for beside the report.
+/// The records that the caller wants beside the report.
 #[derive(Clone, Copy)]
 struct Asked {
     packets: bool,
@@ -28,7 +29,7 @@ struct Asked {
     series: Option<Duration>,
 }
 
-/// What a run gave.
+/// The report of a run, and the records beside it.
 struct Given {
     report: Report,
     packets: Option<Cells>,
@@ -236,20 +237,21 @@ fn words(cells: &mut Cells, head: &'static str, all: impl Iterator<Item = String
 fn series(all: &[Tracks], links: &[String]) -> Cells {
     let (mut start, mut p50, mut p99) = (Vec::new(), Vec::new(), Vec::new());
     let (mut link, mut class, mut names) = (Vec::new(), Vec::new(), Vec::<String>::new());
-    let mut figures: [Vec<f64>; 4] = Default::default();
+    let mut figures: [Vec<Option<f64>>; 4] = Default::default();
     for (tracks, title) in all.iter().zip(0..) {
         for track in &tracks.classes {
             let name = names.len() as u32;
             names.push(track.name.clone());
-            let bins = track.sent_bps.len();
+            let history = &track.history;
+            let bins = history.sent_bps.len();
             start.extend((0..bins).map(|bin| bin as f64 * tracks.step_s));
             link.extend(std::iter::repeat_n(title, bins));
             class.extend(std::iter::repeat_n(name, bins));
-            let own =
-                [&track.offered_bps, &track.sent_bps, &track.backlog_bytes, &track.dropped_pps];
+            let ClassHistory { offered_bps, sent_bps, backlog_bytes, dropped_pps, .. } = history;
+            let own = [offered_bps, sent_bps, backlog_bytes, dropped_pps];
             figures.iter_mut().zip(own).for_each(|(all, own)| all.extend(own));
-            p50.extend(&track.delay_p50_us);
-            p99.extend(&track.delay_p99_us);
+            p50.extend(&history.p50_us);
+            p99.extend(&history.p99_us);
         }
     }
     let mut cells = Cells::default();
@@ -258,7 +260,7 @@ fn series(all: &[Tracks], links: &[String]) -> Cells {
     cells.words("class", class, &names);
     let heads = ["offered_bps", "sent_bps", "backlog_bytes", "dropped_pps"];
     for (head, figures) in heads.into_iter().zip(figures) {
-        cells.numbers(head, figures.into_iter().map(Some).collect());
+        cells.numbers(head, figures);
     }
     cells.numbers("delay_p50_us", p50);
     cells.numbers("delay_p99_us", p99);

@@ -136,7 +136,7 @@ impl SweepTable {
         .map_err(|why: String| PyOSError::new_err(why))
     }
 
-    /// The rows of the table.
+    /// The rows of the runs that have ended.
     fn rows(&self) -> PyResult<Table> {
         let mut cells = Cells::default();
         for (name, column) in table::columns(&self.sweep, &self.locked().done) {

@@ -120,7 +120,7 @@ impl Table {
         Self::of(cells)
     }
 
-    /// The names of the columns.
+    /// The names of the columns, in their order.
     #[getter]
     fn column_names(&self) -> Vec<String> {
         self.0.schema_ref().fields().iter().map(|field| field.name().clone()).collect()

@@ -59,7 +59,7 @@ fn parse() -> io::Result<()> {
     Ok(())
 }
 
-/// What a message says, in the order of the wire: `key=value`.
+/// Returns the contents of a message in the order of the wire: `key=value`.
 fn facts(message: &Message) -> String {
     let mut facts = Vec::new();
     facts.push(format!("ttl={}", message.ttl));

@@ -21,7 +21,7 @@ pub struct Integrity {
     pub handshake: bool,
     /// The key's identifier: 48 bits.
     pub key: u64,
-    /// The message's number.
+    /// The number by which a receiver finds repetitions.
     pub sequence: u64,
     /// The keyed digest of the message.
     pub digest: Digest,
@@ -53,7 +53,7 @@ pub struct Key {
     pub id: u64,
     /// The hash that it is for.
     pub hash: Hash,
-    /// The secret.
+    /// The bytes that both ends share.
     pub secret: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ pub struct Guard {
     senders: BTreeMap<(IpAddr, u64), Sender>,
 }
 
-/// What a receiver knows of a sender's numbers.
+/// The sequence numbers of a sender, as a receiver tracks them.
 #[derive(Clone, Debug)]
 enum Sender {
     /// It was asked to repeat this cookie.
@@ -93,12 +93,12 @@ struct Window {
     seen: u64,
 }
 
-/// What becomes of a message.
+/// The result of the check of a message.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Verdict {
     /// It is what its sender sent, and new.
     Good,
-    /// It is dropped.
+    /// It is dropped, for this breach.
     Bad(Breach),
     /// It is dropped, and the sender is to be asked to repeat this cookie.
     Challenge(Vec<u8>),
@@ -133,7 +133,7 @@ impl Digest {
         Some(Digest { bytes: whole, len: len as u8 })
     }
 
-    /// Its bytes.
+    /// Returns as many bytes as the hash has.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len.into()]
     }
@@ -156,7 +156,7 @@ impl Hash {
 }
 
 impl fmt::Debug for Key {
-    /// Without the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key {:#x} ({:?})", self.id, self.hash)
     }

@@ -13,16 +13,16 @@ use crate::node::Packet;
 /// The IP protocol of RSVP [rfc2205 §3].
 pub const PROTOCOL: u8 = 46;
 
-/// What the headers of a packet say.
+/// The fields of a packet's headers that RSVP needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Headers {
-    /// The source.
+    /// The address of the sender.
     pub source: IpAddr,
-    /// The destination.
+    /// The address of the receiver, or a multicast group.
     pub destination: IpAddr,
     /// The TTL or hop limit.
     pub ttl: u8,
-    /// Whether it has the router alert option for RSVP.
+    /// The packet has the router alert option for RSVP.
     pub alert: bool,
     /// Where the message lies in the packet.
     pub message: Range<usize>,

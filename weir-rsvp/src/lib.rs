@@ -8,7 +8,7 @@
 //! - [`intserv`]: Tspecs, Rspecs, adspecs and their arithmetic [rfc2210, rfc2211, rfc2212].
 //! - [`integrity`]: keyed digests and sequence numbers `[rfc2747]`.
 //! - [`admission`]: which reservations a link takes, and the classes that they become.
-//! - [`receiver`]: what a receiver reserves for the senders that it hears of, and when.
+//! - [`receiver`]: the reservation for the senders of a session, and when it is made.
 //! - [`ip`]: the IP packets that carry messages.
 //! - [`node`]: path state, reservation state, merging, admission, timers [rfc2205, rfc2209].
 //!

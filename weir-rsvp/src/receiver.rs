@@ -1,4 +1,4 @@
-//! A receiver: what it reserves for the senders that it hears of, and when.
+//! A receiver: the reservation for the senders of its session, and when it is made.
 //!
 //! A live host and a host of the simulator have the same. It claims at its node what follows from
 //! what it asks for and what the senders announced, and anew once something else follows. What a
@@ -16,19 +16,19 @@ use crate::intserv::{
 use crate::node::{Call, Claim, Node};
 use crate::wire::{Descriptor, Filter, Priority, Reservation, Session, Style};
 
-/// What a receiver asks for.
+/// The request of a receiver.
 #[derive(Clone, Debug)]
 pub struct Receiving {
     /// How its senders share.
     pub style: Style,
-    /// The service.
+    /// The service, with its rate or delay.
     pub service: Asked,
     /// The senders that it reserves for; empty for all that announce themselves. Port 0 stands for
     /// any port.
     pub senders: Vec<(IpAddr, u16)>,
     /// The token rate in bytes a second, and the bucket in bytes, if not those of the senders.
     pub rate: Option<f32>,
-    /// See `rate`.
+    /// The bucket in bytes: see `rate`.
     pub bucket: Option<f32>,
     /// Which reservations it takes the place of, and which take its place.
     pub priority: Option<Priority>,
@@ -50,7 +50,7 @@ pub enum Asked {
     Queueing(f64),
 }
 
-/// What is reserved for the senders that are there.
+/// The reservation for the senders that are there.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Wanted {
     /// A flowspec for each sender with FF, else one; with its senders, none with WF.
@@ -94,8 +94,8 @@ impl Receiver {
         self.asked.as_ref()
     }
 
-    /// Takes what a sender announced; returns whether that is new.
-    pub fn hear(&mut self, sender: Filter, tspec: Tspec, adspec: Option<Adspec>) -> bool {
+    /// Records what a sender announced; returns whether the sender is new.
+    pub fn note_sender(&mut self, sender: Filter, tspec: Tspec, adspec: Option<Adspec>) -> bool {
         self.lapsed |= self.refused;
         self.senders.insert(sender, (tspec, adspec)).is_none()
     }
@@ -136,7 +136,7 @@ impl Receiver {
         done.map(|()| true).map_err(|error| error.to_string())
     }
 
-    /// Reserves no more.
+    /// Releases the reservation.
     pub fn end(&mut self, call: Call<'_>, node: &mut Node) {
         self.asked = None;
         // What went with its sender need not go.
@@ -145,7 +145,7 @@ impl Receiver {
 }
 
 impl Receiving {
-    /// Asks for what the senders announce, whoever they are.
+    /// Requests `service` for all senders that announce themselves.
     pub fn all(style: Style, service: Asked) -> Self {
         Self { style, service, senders: Vec::new(), rate: None, bucket: None, priority: None }
     }

@@ -6,13 +6,13 @@ use std::ops::Range;
 /// An axis. Its ends and marks are in the drawn scale: of a logarithmic one, the logarithms.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
-    /// The lower end.
+    /// The value at the lower end.
     pub low: f64,
-    /// The upper end.
+    /// The value at the upper end.
     pub high: f64,
-    /// Where numbers stand.
+    /// The values at which numbers stand.
     pub marks: Vec<f64>,
-    /// Whether it is logarithmic, to the base of ten.
+    /// The axis is logarithmic, to the base of ten.
     pub log: bool,
 }
 

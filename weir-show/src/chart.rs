@@ -20,9 +20,9 @@ type Points = Vec<(f64, f64)>;
 pub struct Frame {
     /// The left, upper, right and lower edge.
     pub edges: [f64; 4],
-    /// The horizontal axis.
+    /// The horizontal axis, in the values of the plot.
     pub x: Axis,
-    /// The vertical axis.
+    /// The vertical axis, in the values of the plot.
     pub y: Axis,
 }
 
@@ -339,7 +339,7 @@ fn ends(values: impl Iterator<Item = f64>, log: bool) -> (f64, f64) {
 /// The origin of a series' values, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Measured.
+    /// Of a run or a measurement: any other name.
     Measured,
     /// The paper's own: `paper: X` beside `X`.
     Paper,

@@ -89,9 +89,12 @@ fn sent(class: &str, tracks: &[(String, Tracks)]) -> Plot {
     for (index, (scheduler, tracks)) in tracks.iter().enumerate() {
         let Some(track) = tracks.classes.iter().find(|track| track.name == class) else { continue };
         let step = tracks.step_s;
-        let middle = |(bin, bps): (usize, &f64)| ((bin as f64 + 0.5) * step, bps * 1e-6);
-        let points = track.sent_bps.iter().enumerate().map(middle).collect();
-        plot.reach.x = Some((0.0, track.sent_bps.len() as f64 * step));
+        let middle = |(bin, bps): (usize, &Option<f64>)| {
+            ((bin as f64 + 0.5) * step, bps.unwrap_or(f64::NAN) * 1e-6)
+        };
+        let sent = &track.history.sent_bps;
+        let points = sent.iter().enumerate().map(middle).collect();
+        plot.reach.x = Some((0.0, sent.len() as f64 * step));
         plot = plot.drawn(scheduler, points, style(index));
     }
     plot

@@ -25,7 +25,7 @@ pub fn file(tracks: &Tracks, name: &str) -> Result<Vec<u8>, String> {
 
 /// Returns the object that the file holds.
 pub fn object(tracks: &Tracks, name: &str) -> Value {
-    let bins = tracks.classes.first().map_or(0, |track| track.sent_bps.len());
+    let bins = tracks.classes.first().map_or(0, |track| track.history.sent_bps.len());
     let length = bins as f64 * tracks.step_s;
     let hosts: Vec<&str> = tracks.classes.iter().map(|track| track.name.as_str()).collect();
     let results = results(tracks, bins);
@@ -69,14 +69,17 @@ fn raw(results: &Map<String, Value>, times: &[f64]) -> BTreeMap<String, Vec<Valu
 fn results(tracks: &Tracks, bins: usize) -> Map<String, Value> {
     let mut results = Map::new();
     let mega = |bps: f64| bps / 1e6;
-    for Track { name, sent_bps, delay_p50_us, .. } in &tracks.classes {
-        let rates: Vec<f64> = sent_bps.iter().map(|bps| mega(*bps)).collect();
-        let delays: Vec<Option<f64>> =
-            delay_p50_us.iter().map(|delay| delay.map(|micros| micros / 1e3)).collect();
+    for Track { name, history, .. } in &tracks.classes {
+        let rates: Vec<_> = history.sent_bps.iter().map(|bps| bps.map(mega)).collect();
+        let delays: Vec<_> =
+            history.p50_us.iter().map(|delay| delay.map(|micros| micros / 1e3)).collect();
         results.insert(format!("TCP upload BE {name}"), json!(rates));
         results.insert(format!("Ping (ms) ICMP {name}"), json!(delays));
     }
-    let in_bin = |bin: usize| tracks.classes.iter().map(move |track| mega(track.sent_bps[bin]));
+    let in_bin = |bin: usize| {
+        let rates = tracks.classes.iter().filter_map(move |track| track.history.sent_bps[bin]);
+        rates.map(mega)
+    };
     let count = tracks.classes.len().max(1) as f64;
     let each = |of: &dyn Fn(usize) -> Option<f64>| json!((0..bins).map(of).collect::<Vec<_>>());
     let sum = |bin: usize| in_bin(bin).sum::<f64>();
@@ -89,7 +92,7 @@ fn results(tracks: &Tracks, bins: usize) -> Map<String, Value> {
     results.insert("TCP upload fairness".to_owned(), each(&fairness));
     let delay = |bin: usize| {
         let delays: Vec<f64> =
-            tracks.classes.iter().filter_map(|track| track.delay_p50_us[bin]).collect();
+            tracks.classes.iter().filter_map(|track| track.history.p50_us[bin]).collect();
         let mean = delays.iter().sum::<f64>() / delays.len() as f64;
         (!delays.is_empty()).then_some(mean / 1e3)
     };
@@ -109,12 +112,16 @@ mod tests {
     use super::*;
     use flate2::read::GzDecoder;
     use std::io::Read;
+    use weir_trace::series::ClassHistory;
 
     fn tracks() -> Tracks {
         let track = |name: &str, mega: f64| Track {
             name: name.to_owned(),
-            sent_bps: vec![mega * 1e6, 0.0],
-            delay_p50_us: vec![Some(mega * 1500.0), None],
+            history: ClassHistory {
+                sent_bps: vec![Some(mega * 1e6), Some(0.0)],
+                p50_us: vec![Some(mega * 1500.0), None],
+                ..ClassHistory::default()
+            },
             ..Track::default()
         };
         let classes = vec![track("voice", 1.0), track("rest", 3.0)];

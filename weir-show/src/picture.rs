@@ -5,13 +5,13 @@ use crate::look::{COLOURS, DARK, GREY};
 use crate::plot::{Plot, Style};
 use plotters::prelude::*;
 
-/// A picture.
+/// A heading, and the parts below it.
 pub struct Picture {
-    /// The heading.
+    /// The heading at the top.
     pub title: String,
     /// Further facts, in a line below it.
     pub about: String,
-    /// Its parts.
+    /// The parts, one below the other.
     pub parts: Vec<Part>,
 }
 
@@ -19,19 +19,19 @@ pub struct Picture {
 pub struct Part {
     /// The heading; none if empty.
     pub title: String,
-    /// The legend.
+    /// The entries of the legend.
     pub keys: Vec<Key>,
-    /// What is drawn.
+    /// The plots or the painting.
     pub content: Content,
-    /// Notes below.
+    /// Notes below it, a line each.
     pub notes: Vec<String>,
 }
 
-/// What a part draws.
+/// The contents of a part.
 pub enum Content {
     /// Plots, two in a row.
     Plots(Vec<Plot>),
-    /// What a function draws in an area of this height.
+    /// A function that draws into an area of this height.
     Painted(u32, Painter),
 }
 
@@ -41,7 +41,7 @@ pub(crate) type Painter = Box<dyn Fn(&Area<'_>) -> Result<(), Failure>>;
 /// An entry of a legend.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Key {
-    /// What it says.
+    /// The name in the legend.
     pub name: String,
     /// How that is drawn.
     pub style: Style,
@@ -49,7 +49,7 @@ pub struct Key {
 
 /// A picture that is drawn.
 pub struct Drawn {
-    /// The picture.
+    /// The picture as a text of SVG.
     pub svg: String,
     /// Each plot and where it is.
     pub plots: Vec<(Plot, Frame)>,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// A plot.
+/// A plot, with all that is needed to draw it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plot {
     /// The heading, which names the paper's figure or table.
@@ -16,12 +16,12 @@ pub struct Plot {
     /// Names at 0, 1 and so on of the horizontal axis, in place of numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// The series.
+    /// The series, in the order of the legend.
     pub series: Vec<Series>,
     /// Whether the horizontal axis is logarithmic; then only points above 0 are drawn.
     #[serde(skip)]
     pub log_x: bool,
-    /// The same for the vertical axis.
+    /// Whether the vertical axis is logarithmic; then only points above 0 are drawn.
     #[serde(skip)]
     pub log_y: bool,
     /// Where axes end at least, even if no point is there.
@@ -34,14 +34,14 @@ pub struct Plot {
 pub struct Reach {
     /// The left and right ends.
     pub x: Option<(f64, f64)>,
-    /// The upper end.
+    /// The upper end, in the values of the plot.
     pub y: Option<f64>,
 }
 
 /// The kind of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Kind {
-    /// Joined by lines.
+    /// Points are joined by lines.
     Lines,
     /// Each value is held until the next point.
     Steps,
@@ -78,7 +78,7 @@ pub enum Style {
 }
 
 impl Plot {
-    /// An empty plot.
+    /// A plot without series.
     pub fn new(kind: Kind, title: &str, x: &str, y: &str) -> Self {
         let text = str::to_owned;
         Self {
@@ -100,7 +100,7 @@ impl Plot {
         Self { names: names.into_iter().map(str::to_owned).collect(), ..self }
     }
 
-    /// Adds a series.
+    /// Adds a series of points in the default style.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         self.series.push(Series { name: name.into(), points, style: None });

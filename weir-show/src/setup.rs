@@ -28,7 +28,7 @@ pub struct Edge {
     pub from: String,
     /// The node where it ends.
     pub to: String,
-    /// Rate, delay, scheduler.
+    /// The rate, delay and scheduler of the line, in words.
     pub label: String,
 }
 

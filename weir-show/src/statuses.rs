@@ -1,9 +1,10 @@
-//! What the classes of a running link did, from statuses that were read one after the other.
+//! Tracks of the classes of a running link, from statuses that were read one after the other.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_link::status::{ClassStatus, LaneStatus, Status};
 use weir_sim::timeline::{Track, Tracks};
+use weir_trace::series::ClassPoint;
 
 /// Returns the tracks of each direction that a policy shapes; of all, if there is none.
 pub fn tracks(seen: &[Status], interval: Duration) -> Vec<Tracks> {
@@ -23,7 +24,7 @@ pub fn tracks(seen: &[Status], interval: Duration) -> Vec<Tracks> {
         let track = |name: &str| {
             let mut track = rows.remove(name)?;
             track.name = name.to_owned();
-            fill(&mut track, points.len());
+            track.history.resize(points.len(), ClassPoint::IDLE);
             let class = lane.classes.iter().find(|class| class.name == name)?;
             finish(&mut track, class, at(&seen[0]).find(|class| class.name == name));
             Some(track)
@@ -59,30 +60,20 @@ fn classes<'a>(status: &'a Status, lane: &str) -> impl Iterator<Item = &'a Class
     own.into_iter().flat_map(|lane| &lane.classes)
 }
 
-/// Adds what a class did at the point `place`.
+/// Adds what a class did at the point `place`; before it was there it was idle.
 fn add(track: &mut Track, class: &ClassStatus, place: usize) {
-    fill(track, place);
+    track.history.resize(place, ClassPoint::IDLE);
     let recent = class.recent.unwrap_or_default();
-    track.offered_bps.push(recent.second.offered_bps);
-    track.sent_bps.push(recent.second.sent_bps);
-    track.backlog_bytes.push(class.backlog.bytes as f64);
-    track.dropped_pps.push(recent.second.lost_pps);
     let delay = |micros| (recent.delay_packets > 0).then_some(micros);
-    track.delay_p50_us.push(delay(recent.delay.p50_us));
-    track.delay_p99_us.push(delay(recent.delay.p99_us));
-}
-
-/// Fills up points at which the class was not there.
-fn fill(track: &mut Track, count: usize) {
-    let rates = [
-        &mut track.offered_bps,
-        &mut track.sent_bps,
-        &mut track.backlog_bytes,
-        &mut track.dropped_pps,
-    ];
-    rates.into_iter().for_each(|values| values.resize(count, 0.0));
-    let delays = [&mut track.delay_p50_us, &mut track.delay_p99_us];
-    delays.into_iter().for_each(|values| values.resize(count, None));
+    track.history.push(ClassPoint {
+        sent_bps: Some(recent.second.sent_bps),
+        offered_bps: Some(recent.second.offered_bps),
+        backlog_bytes: Some(class.backlog.bytes as f64),
+        p50_us: delay(recent.delay.p50_us),
+        p99_us: delay(recent.delay.p99_us),
+        dropped_pps: Some(recent.second.lost_pps),
+        borrowed_bps: Some(recent.second.borrowed_bps),
+    });
 }
 
 /// Adds the delays since the start of the link, and what was dropped since the first look.
@@ -145,11 +136,12 @@ mod tests {
         let [up] = &tracks[..] else { panic!("one direction") };
         let [a, b] = &up.classes[..] else { panic!("two classes") };
         assert_eq!((up.step_s, up.title.as_str()), (0.5, "up"));
-        assert_eq!((&a.sent_bps[..], &b.sent_bps[..]), (&[2.0, 3.0][..], &[0.0, 3.0][..]));
-        assert_eq!(b.delay_p50_us[0], None);
+        assert_eq!(a.history.sent_bps, [Some(2.0), Some(3.0)]);
+        assert_eq!(b.history.sent_bps, [Some(0.0), Some(3.0)]);
+        assert_eq!(b.history.p50_us[0], None);
         assert_eq!((a.drops["full"], b.drops["full"]), (3, 10));
         assert_eq!(a.delays, [(1.0, 0.5), (2.0, 0.9), (3.0, 0.99), (4.0, 1.0)]);
-        assert_eq!(super::tracks(&seen[..1], INTERVAL)[0].classes[0].sent_bps, [1.0]);
+        assert_eq!(super::tracks(&seen[..1], INTERVAL)[0].classes[0].history.sent_bps, [Some(1.0)]);
     }
 
     #[test]

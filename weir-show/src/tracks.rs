@@ -8,6 +8,7 @@ use crate::picture::{Content, Key, Part, Picture};
 use crate::plot::{Kind, Plot, Reach, Style};
 use std::borrow::Cow;
 use weir_sim::timeline::{Track, Tracks};
+use weir_trace::series::ClassHistory;
 
 /// Returns the picture of these links.
 pub fn picture(all: &[Tracks]) -> Picture {
@@ -32,10 +33,10 @@ fn part(tracks: &Tracks) -> Part {
         keys.push(Key { name: "rate of the line".to_owned(), style: Style::Limit });
     }
     let plots = vec![
-        view.stacked("Sent, one class upon another, Mbit/s", |track| &track.sent_bps, 1e-6),
-        view.lines("Sent by each class, Mbit/s", |track| &track.sent_bps, 1e-6),
-        view.lines("Backlog, KB", |track| &track.backlog_bytes, 1e-3),
-        view.stacked("Dropped, packets a second", |track| &track.dropped_pps, 1.0),
+        view.stacked("Sent, one class upon another, Mbit/s", |class| &class.sent_bps, 1e-6),
+        view.lines("Sent by each class, Mbit/s", |class| &class.sent_bps, 1e-6),
+        view.lines("Backlog, KB", |class| &class.backlog_bytes, 1e-3),
+        view.stacked("Dropped, packets a second", |class| &class.dropped_pps, 1.0),
         view.delays(),
         view.distribution(),
     ];
@@ -46,6 +47,9 @@ fn key((place, track): (usize, &Cow<'_, Track>)) -> Key {
     Key { name: track.name.clone(), style: Style::Line(place) }
 }
 
+/// A row of a class.
+type Row = fn(&ClassHistory) -> &Vec<Option<f64>>;
+
 /// What is drawn of a link.
 struct View<'a> {
     tracks: &'a Tracks,
@@ -54,17 +58,17 @@ struct View<'a> {
 
 impl View<'_> {
     fn axis(&self, kind: Kind, title: &str) -> Plot {
-        let bins = self.shown.first().map_or(0, |track| track.sent_bps.len());
+        let bins = self.shown.first().map_or(0, |track| track.history.sent_bps.len());
         let end = bins as f64 * self.tracks.step_s;
         let reach = Reach { x: Some((0.0, end)), y: None };
         Plot { reach, ..Plot::new(kind, title, "time, s", "") }
     }
 
     /// Returns points at the starts of bins, and one at the end of the last.
-    fn held(&self, values: &[f64], unit: f64) -> Vec<(f64, f64)> {
+    fn held(&self, values: &[Option<f64>], unit: f64) -> Vec<(f64, f64)> {
         let step = self.tracks.step_s;
         let all = values.iter().chain(values.last()).enumerate();
-        all.map(|(bin, value)| (bin as f64 * step, value * unit)).collect()
+        all.map(|(bin, value)| (bin as f64 * step, value.unwrap_or(f64::NAN) * unit)).collect()
     }
 
     /// Returns points in the middle of bins.
@@ -73,11 +77,11 @@ impl View<'_> {
         values.enumerate().map(|(bin, value)| ((bin as f64 + 0.5) * step, value * unit)).collect()
     }
 
-    fn stacked(&self, title: &str, of: fn(&Track) -> &Vec<f64>, unit: f64) -> Plot {
+    fn stacked(&self, title: &str, of: Row, unit: f64) -> Plot {
         let plot = self.shown.iter().enumerate().fold(
             self.axis(Kind::Stacked, title),
             |plot, (place, track)| {
-                plot.drawn(&track.name, self.held(of(track), unit), Style::Line(place))
+                plot.drawn(&track.name, self.held(of(&track.history), unit), Style::Line(place))
             },
         );
         if unit == 1.0 || self.tracks.rate_bps.is_empty() {
@@ -90,10 +94,11 @@ impl View<'_> {
         plot.drawn("rate of the line", rate, Style::Limit)
     }
 
-    fn lines(&self, title: &str, of: fn(&Track) -> &Vec<f64>, unit: f64) -> Plot {
+    fn lines(&self, title: &str, of: Row, unit: f64) -> Plot {
         let tracks = self.shown.iter().enumerate();
         tracks.fold(self.axis(Kind::Lines, title), |plot, (place, track)| {
-            let points = self.middle(of(track).iter().copied(), unit);
+            let values = of(&track.history).iter().map(|value| value.unwrap_or(f64::NAN));
+            let points = self.middle(values, unit);
             plot.drawn(&track.name, points, Style::Line(place))
         })
     }
@@ -107,7 +112,7 @@ impl View<'_> {
                 let values = values.iter().map(|value| value.map_or(f64::NAN, at_least));
                 self.middle(values, 1e-3)
             };
-            let (half, most) = (points(&track.delay_p50_us), points(&track.delay_p99_us));
+            let (half, most) = (points(&track.history.p50_us), points(&track.history.p99_us));
             plot = plot.drawn(format!("{}, half", track.name), half, Style::Broken(place));
             plot = plot.drawn(&track.name, most, Style::Line(place));
         }
@@ -161,13 +166,14 @@ fn notes(tracks: &Tracks) -> Vec<String> {
 
 /// Returns the classes that are drawn.
 fn shown(tracks: &Tracks) -> Vec<Cow<'_, Track>> {
-    let is_idle = |track: &&Track| track.offered_bps.iter().all(|bps| *bps == 0.0);
+    let is_idle =
+        |track: &&Track| track.history.offered_bps.iter().flatten().all(|bps| *bps == 0.0);
     let busy: Vec<&Track> = tracks.classes.iter().filter(|track| !is_idle(track)).collect();
     let all = if busy.is_empty() { tracks.classes.iter().collect() } else { busy };
     if all.len() <= SERIES_MAX {
         return all.into_iter().map(Cow::Borrowed).collect();
     }
-    let offered = |track: &Track| track.offered_bps.iter().sum::<f64>();
+    let offered = |track: &Track| track.history.offered_bps.iter().flatten().sum::<f64>();
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|one, other| offered(all[*other]).total_cmp(&offered(all[*one])));
     let mut first: Vec<usize> = order[..SERIES_MAX - 1].to_vec();
@@ -181,9 +187,10 @@ fn shown(tracks: &Tracks) -> Vec<Cow<'_, Track>> {
 /// Returns several classes as one.
 fn joined(classes: &[&Track]) -> Track {
     let mut all = Track { name: format!("{} other classes", classes.len()), ..Track::default() };
-    let add = |sums: &mut Vec<f64>, values: &[f64]| {
-        sums.resize(sums.len().max(values.len()), 0.0);
-        sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+    let add = |sums: &mut Vec<Option<f64>>, values: &[Option<f64>]| {
+        sums.resize(sums.len().max(values.len()), Some(0.0));
+        let pairs = sums.iter_mut().zip(values);
+        pairs.for_each(|(sum, value)| *sum = sum.zip(*value).map(|(sum, value)| sum + value));
     };
     let most = |highest: &mut Vec<Option<f64>>, values: &[Option<f64>]| {
         highest.resize(highest.len().max(values.len()), None);
@@ -193,13 +200,16 @@ fn joined(classes: &[&Track]) -> Track {
             *most = if value > most { *value } else { *most };
         });
     };
-    for class in classes {
-        add(&mut all.offered_bps, &class.offered_bps);
-        add(&mut all.sent_bps, &class.sent_bps);
-        add(&mut all.backlog_bytes, &class.backlog_bytes);
-        add(&mut all.dropped_pps, &class.dropped_pps);
-        most(&mut all.delay_p50_us, &class.delay_p50_us);
-        most(&mut all.delay_p99_us, &class.delay_p99_us);
+    for ClassHistory {
+        sent_bps, offered_bps, backlog_bytes, p50_us, p99_us, dropped_pps, ..
+    } in classes.iter().map(|track| &track.history)
+    {
+        add(&mut all.history.offered_bps, offered_bps);
+        add(&mut all.history.sent_bps, sent_bps);
+        add(&mut all.history.backlog_bytes, backlog_bytes);
+        add(&mut all.history.dropped_pps, dropped_pps);
+        most(&mut all.history.p50_us, p50_us);
+        most(&mut all.history.p99_us, p99_us);
     }
     all
 }

@@ -9,16 +9,16 @@
 
 use crate::scenario::Scenario;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt;
 use weir_core::event::Departure;
 use weir_core::link::LinkPlan;
 use weir_core::sched::Tree;
 use weir_core::units::{Duration, Instant};
 use weir_policy::table::Table;
+use weir_trace::series::Rows;
 use weir_trace::shown::seconds;
 
-/// What each class sent in each bin.
+/// The bytes that each class sent in each bin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct BinsReport {
     /// The width of a bin.
@@ -28,10 +28,10 @@ pub struct BinsReport {
     pub classes: Vec<ClassBins>,
 }
 
-/// What one class sent in each bin.
+/// The bytes that one class sent in each bin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ClassBins {
-    /// The name.
+    /// The name of the class.
     pub name: String,
     /// Charged bytes, bin after bin.
     pub bytes: Vec<u64>,
@@ -40,9 +40,7 @@ pub struct ClassBins {
 /// Bins that are being filled.
 pub(crate) struct Bins {
     report: BinsReport,
-    places: BTreeMap<String, usize>,
-    /// For each leaf of the present plan, the rows of its class and of those above.
-    rows: Vec<Vec<usize>>,
+    rows: Rows,
     count: usize,
 }
 
@@ -54,7 +52,7 @@ impl Bins {
         let count = scenario.duration.as_nanos().div_ceil(width.as_nanos()) as usize;
         let new = |plans: Vec<&LinkPlan>| {
             let report = BinsReport { width, classes: Vec::new() };
-            let mut bins = Self { report, places: BTreeMap::new(), rows: Vec::new(), count };
+            let mut bins = Self { report, rows: Rows::default(), count };
             bins.change(&plans[0].tree);
             bins
         };
@@ -63,29 +61,15 @@ impl Bins {
 
     /// Changes the link's tree.
     pub fn change(&mut self, tree: &Tree) {
-        // A place that no class has sends nothing.
-        let mut row = |name: &str| (!name.is_empty()).then(|| self.place(name));
-        let rows: Vec<_> = tree.classes().map(|(_, class)| row(&class.name)).collect();
-        let of_leaf = |leaf| tree.path(tree.class_of(leaf)).filter_map(|class| rows[class.index()]);
-        self.rows = tree.leaves().map(|(leaf, _)| of_leaf(leaf).collect()).collect();
-    }
-
-    fn place(&mut self, name: &str) -> usize {
-        if let Some(&place) = self.places.get(name) {
-            return place;
-        }
-        let place = self.report.classes.len();
-        self.places.insert(name.to_owned(), place);
-        let bytes = vec![0; self.count];
-        self.report.classes.push(ClassBins { name: name.to_owned(), bytes });
-        place
+        let bins = |name: &String| ClassBins { name: name.clone(), bytes: vec![0; self.count] };
+        self.report.classes.extend(self.rows.enter(tree).iter().map(bins));
     }
 
     pub fn add(&mut self, departure: &Departure) {
         let bin = departure.at.since(Instant::ZERO).as_nanos() / self.report.width.as_nanos();
         // What leaves at the very end is in the last bin.
         let bin = (bin as usize).min(self.count - 1);
-        for &row in &self.rows[departure.leaf.index()] {
+        for &row in self.rows.of_leaf(departure.leaf) {
             self.report.classes[row].bytes[bin] += departure.charged.get();
         }
     }

@@ -14,11 +14,11 @@ use weir_trace::shown::{bits_per_second, seconds};
 /// A change of the link to another plan.
 #[derive(Clone, Debug)]
 pub struct PlanChange {
-    /// When.
+    /// The instant of the change, from the start of the run.
     pub at: Instant,
     /// The name of the plan in the report: the policy's file.
     pub policy: String,
-    /// The plan.
+    /// The plan from then on.
     pub link: LinkPlan,
     /// Which leaf of the plan the packets of a source go to.
     pub classifier: Classifier,
@@ -44,16 +44,16 @@ pub struct ChangeReport {
     /// When, from the start of the run.
     #[serde(rename = "at_s", serialize_with = "seconds")]
     pub at: Duration,
-    /// The policy's file.
+    /// The name of the policy's file.
     pub policy: String,
     /// The scheduler's keyword from then on.
     pub scheduler: &'static str,
     /// The rate of the line from then on.
     #[serde(rename = "rate_bps", serialize_with = "bits_per_second")]
     pub rate: Rate,
-    /// New leaves.
+    /// The names of leaves that only the new plan has.
     pub new: Vec<String>,
-    /// Removed leaves.
+    /// The names of leaves that only the old plan had.
     pub gone: Vec<String>,
     /// The leaf that took the packets that waited in the removed ones.
     pub heir: String,

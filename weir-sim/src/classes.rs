@@ -1,4 +1,4 @@
-//! What each class got, over one plan of the link or several one after the other.
+//! The service of each class, over one plan of the link or several one after the other.
 //!
 //! A change of the link ends a phase. In a phase every class is the sum of its leaves; over phases
 //! classes of one name are one row, whatever their place in the tree. Invariant: the rows of the
@@ -15,14 +15,14 @@ use weir_core::sched::{Kin, Tree};
 use weir_core::units::Duration;
 use weir_policy::table::{Table, megabits};
 
-/// One class.
+/// The service of one class.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ClassReport {
-    /// The name.
+    /// The name of the class.
     pub name: String,
-    /// The class above.
+    /// The name of the class above; `None` at the top.
     pub parent: Option<String>,
-    /// Whether it holds packets itself.
+    /// The class holds packets itself.
     pub leaf: bool,
     /// All packets that were offered.
     pub offered: Amount,
@@ -32,7 +32,7 @@ pub struct ClassReport {
     pub marked: u64,
     /// All packets that were dropped.
     pub dropped: Dropped,
-    /// What waits at the end.
+    /// The packets that wait at the end.
     pub backlog: Amount,
     /// The time from offer to departure.
     #[serde(rename = "delay_us")]

@@ -1,5 +1,5 @@
-//! What the TCP connections of one source did: what was sent again and why, marks, round trips, and
-//! what limited the sender.
+//! The TCP connections of one source: retransmissions and their causes, marks, round trips, and the
+//! limits of the sender.
 
 use crate::figures::Delays;
 use serde::{Serialize, Serializer};
@@ -11,11 +11,11 @@ use weir_tcp::Report;
 /// The sums of a source's connections since the report began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connections {
-    /// Connections begun.
+    /// Connections that were opened.
     pub begun: u64,
     /// Segments with data or a FIN that were sent again.
     pub retransmitted: u64,
-    /// Of the senders.
+    /// The sum of the senders' reports.
     sent: Report,
     /// Packets that came to the receivers with a congestion mark.
     marks: u64,
@@ -26,10 +26,10 @@ pub(crate) struct Connections {
     pub rtts: Histogram,
 }
 
-/// What senders and receivers of a source over TCP counted.
+/// The counts of the senders and receivers of a source over TCP.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct TcpReport {
-    /// Connections begun.
+    /// Connections that were opened.
     pub connections: u64,
     /// Connections that came to be open.
     pub established: u32,
@@ -39,11 +39,11 @@ pub struct TcpReport {
     pub retransmitted: u64,
     /// Of them, those whose loss acknowledgements showed.
     pub lost: u64,
-    /// Those sent again after a timeout.
+    /// Segments that were sent again after a timeout.
     pub timed_out: u64,
     /// Probes for a lost tail, of data sent again or for the first time.
     pub probes: u64,
-    /// Timeouts.
+    /// Retransmission timeouts that expired.
     pub timeouts: u32,
     /// Timeouts and recoveries that proved to be needless.
     pub spurious: u32,

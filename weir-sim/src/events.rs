@@ -27,12 +27,12 @@ impl<E: Copy> Waiting<E> {
 }
 
 impl<E: Copy> Events<E> {
-    /// No event.
+    /// An empty queue.
     pub const fn new() -> Self {
         Self { heap: Vec::new(), inserted: 0 }
     }
 
-    /// Adds an event.
+    /// Adds an event; events of one instant keep the order in which they were added.
     #[inline]
     pub fn push(&mut self, at: Instant, event: E) {
         let waiting = self.number(at, event);

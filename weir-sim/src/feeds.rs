@@ -37,9 +37,9 @@ struct Next {
     end: u32,
 }
 
-/// Whose packets are made, and where they count.
+/// The sources whose packets are made, and where they count.
 pub(crate) struct Supply<'a> {
-    /// The sources.
+    /// The sources that run.
     pub runners: &'a mut [Runner],
     /// The measurements of each.
     pub meters: &'a mut [SourceMeter],

@@ -11,7 +11,7 @@ use weir_trace::shown::micros;
 /// Packets with their bytes, and the rate of these over the time that counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Amount {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
     /// Bytes: charged ones of classes, frames of sources.
     pub bytes: u64,
@@ -20,10 +20,10 @@ pub struct Amount {
     pub bits_per_second: u64,
 }
 
-/// What was dropped, in all and by reason.
+/// The dropped packets, in all and by reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Dropped {
-    /// For any reason.
+    /// Packets dropped for any reason.
     pub total: Amount,
     /// In the order of [`DropReason::ALL`].
     pub by_reason: [Amount; DropReason::ALL.len()],
@@ -34,7 +34,7 @@ pub struct Dropped {
 pub struct Delays {
     /// How many were measured.
     pub count: u64,
-    /// The median.
+    /// The median: half took no longer.
     #[serde(serialize_with = "micros")]
     pub p50: Duration,
     /// 90 % took no longer.
@@ -43,10 +43,10 @@ pub struct Delays {
     /// 99 % took no longer.
     #[serde(serialize_with = "micros")]
     pub p99: Duration,
-    /// The longest.
+    /// The longest, exact.
     #[serde(serialize_with = "micros")]
     pub max: Duration,
-    /// The mean.
+    /// The mean, exact.
     #[serde(serialize_with = "micros")]
     pub mean: Duration,
     /// How far the true quantiles may be from `p50`, `p90` and `p99`.

@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    /// What is written of a segment is as long as it counts, and reads back.
+    /// A written segment is as long as it counts, and reads back.
     #[test]
     fn a_segment_has_its_options_and_its_mark() {
         let (source, destination) = (Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST);

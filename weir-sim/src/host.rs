@@ -1,4 +1,4 @@
-//! What a host adds to a simulated link, as `weir calibrate` measures it.
+//! The delays and limits that a host adds to a simulated link, as `weir calibrate` measures them.
 //!
 //! The file has a table `[host]`; each key has a unit, and a key that is missing adds nothing.
 
@@ -12,18 +12,18 @@ use weir_policy::finding::{Outcome, Report};
 use weir_policy::reader::{self, Node};
 use weir_trace::shown::micros;
 
-/// What a host adds.
+/// The delays and limits that a host adds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Host {
     /// From the kernel's stamp of an arrival to the call that sends it, on an idle link: wake-up,
     /// batch and port. In a simulation the link needs no time for that.
     #[serde(rename = "port_us", serialize_with = "micros", skip_serializing_if = "is_zero")]
     pub port: Duration,
-    /// What a packet needs from the sending application to the link and from there to the receiving
-    /// host.
+    /// The time of a packet from the sending application to the link and from there to the
+    /// receiving host.
     #[serde(rename = "forward_us", serialize_with = "micros", skip_serializing_if = "is_zero")]
     pub forward: Duration,
-    /// The same for what comes back to a TCP sender.
+    /// The time of a packet that comes back to a TCP sender.
     #[serde(rename = "back_us", serialize_with = "micros", skip_serializing_if = "is_zero")]
     pub back: Duration,
     /// The window of the kernel's TCP: what it has under way if no loss stops it.
@@ -42,7 +42,7 @@ pub struct Host {
 pub struct Calibrated {
     /// The name of its file.
     pub file: String,
-    /// What it has; in JSON without the keys that add nothing.
+    /// The values of the file; in JSON without the keys that add nothing.
     #[serde(flatten)]
     pub host: Host,
 }

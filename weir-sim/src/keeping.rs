@@ -17,16 +17,16 @@ use crate::watch::{Fate, Watch};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::event::{Departure, DropReason, Dropped};
-use weir_core::link::{Charge, LinkPlan};
+use weir_core::link::LinkPlan;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
 use weir_policy::calculus::{self, Bound};
 use weir_policy::policy::{Arrival, Demand};
 
-/// What a run showed of one leaf, and what its bounds are.
+/// The longest delay and the largest backlog of one leaf in a run, with their bounds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Held {
-    /// The class.
+    /// The name of the class.
     pub class: String,
     /// The longest that a packet took, in seconds.
     pub delay: f64,
@@ -41,7 +41,7 @@ pub struct Held {
 /// The result of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Holding {
-    /// Every leaf.
+    /// The figures of each leaf, in their order.
     pub leaves: Vec<Held>,
     /// Why nothing follows from this run, if an assumption of the bounds was broken.
     pub void: Option<String>,
@@ -127,13 +127,13 @@ impl<'a> Keeping<'a> {
         Some(Self { link, demands, bounds, leaves, passages, count: 0 })
     }
 
-    /// Records a packet.
+    /// Records the delay and the backlog that a packet shows.
     pub fn add(&mut self, fate: &Fate<'_>) {
         if fate.dropped == Some(DropReason::Policed) {
             return;
         }
         let Some(&leaf) = self.leaves.get(fate.class) else { return };
-        let bytes = self.charged(fate.length);
+        let bytes = self.link.charged(fate.length);
         let (arrived, left) = (fate.arrived.as_nanos(), fate.at.as_nanos());
         self.note(leaf, Passage { arrived, left, bytes, sent: fate.dropped.is_none() });
     }
@@ -150,16 +150,9 @@ impl<'a> Keeping<'a> {
         if dropped.reason == DropReason::Policed {
             return;
         }
-        let bytes = self.charged(length);
+        let bytes = self.link.charged(length);
         let (arrived, left) = (dropped.arrived.as_nanos(), dropped.at.as_nanos());
         self.note(dropped.leaf.index(), Passage { arrived, left, bytes, sent: false });
-    }
-
-    fn charged(&self, length: u32) -> u32 {
-        match self.link.charge {
-            Charge::Wire => self.link.framing.wire_length(length),
-            Charge::Frame => length,
-        }
     }
 
     fn note(&mut self, leaf: usize, passage: Passage) {

@@ -21,7 +21,7 @@ pub struct Need {
     pub parts: Vec<(&'static str, u64)>,
 }
 
-/// What a run records beside its report.
+/// Records that a run makes beside its report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Beside {
     /// Bins of this width.
@@ -74,7 +74,7 @@ impl Need {
         (2 * classes + scenario.sources.len() as u64).saturating_mul(ROW_BYTES)
     }
 
-    /// The sum.
+    /// Returns the sum of the parts, in bytes.
     pub fn total(&self) -> u64 {
         self.parts.iter().fold(0, |sum, part| sum.saturating_add(part.1))
     }

@@ -1,4 +1,4 @@
-//! What a run measures beside the link's own account: per source, per class, and of the line.
+//! The measurements of a run beside the link's own account: per source, per class, and of the line.
 //!
 //! Two ledgers: totals since the beginning, which must balance, and what counts in the report,
 //! which begins after the warm-up.
@@ -16,9 +16,9 @@ use weir_core::units::{Bytes, Duration, Instant};
 pub(crate) struct SourceMeter {
     /// Since the beginning: packets offered to the link, dropped by it, handed out by it.
     pub total: [u64; 3],
-    /// Frames offered.
+    /// Frames that were offered to the first link.
     pub sent: Count,
-    /// Frames dropped.
+    /// Frames that links dropped.
     pub dropped: Count,
     /// Frames whose last bit reached the receiver.
     pub received: Count,
@@ -58,7 +58,7 @@ impl Reassembly {
     }
 }
 
-/// Indices of [`SourceMeter::total`].
+/// Indices into [`SourceMeter::total`].
 pub(crate) const SENT: usize = 0;
 pub(crate) const DROPPED: usize = 1;
 pub(crate) const LEFT: usize = 2;
@@ -77,7 +77,7 @@ pub(crate) struct Handed {
 pub(crate) struct LinkMeter {
     /// The account of each leaf when the report began.
     pub before: Vec<LeafAccount>,
-    /// What was handed out of each leaf since the report began.
+    /// The packets that left each leaf since the report began.
     pub handed: Vec<Handed>,
     pub line: LineMeter,
 }
@@ -118,7 +118,7 @@ impl LinkMeter {
 }
 
 impl LineMeter {
-    /// Counts a departure.
+    /// Counts a departure for the line.
     #[inline(always)]
     pub fn departed(&mut self, departure: &Departure) {
         // With a driver's buffer a packet is handed out while the line still sends another.
@@ -138,7 +138,7 @@ impl LineMeter {
 }
 
 impl Handed {
-    /// Counts a departure.
+    /// Counts a departure for its leaf.
     #[inline(always)]
     pub fn departed(&mut self, departure: &Departure) {
         self.delays.record(departure.at.since(departure.arrived));

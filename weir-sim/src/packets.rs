@@ -1,4 +1,4 @@
-//! The packets under way: their sources, and the content of those that somebody reads.
+//! The packets under way: their sources, and the content of those that an endpoint reads.
 //!
 //! A packet in the link is identified by its slot. Slots are reused, so nothing allocates after the
 //! largest number of packets was under way. Invariant: a slot is either taken or in `free`, and the
@@ -7,17 +7,17 @@
 use weir_core::ids::Handle;
 use weir_tcp::{Ecn, Segment};
 
-/// What a packet carries beside its headers and its length.
+/// The contents of a packet beside its headers and its length.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Content {
-    /// Bytes that nobody reads.
+    /// Bytes that no endpoint reads.
     #[default]
     Nothing,
     /// A segment of TCP, with its sequence numbers and options and the length of its data.
     Segment(Segment),
     /// The payload of a UDP datagram of QUIC, as its endpoints read it.
     Quic {
-        /// The bytes.
+        /// The payload of the datagram.
         bytes: Vec<u8>,
         /// The codepoint of ECN.
         ecn: u8,
@@ -32,7 +32,7 @@ impl Content {
         matches!(self, Content::Nothing)
     }
 
-    /// Tells an endpoint's packet the mark that its traffic class has.
+    /// Writes the mark of a packet's traffic class into the endpoint's packet.
     pub(crate) fn set_mark(&mut self, traffic_class: u8) {
         match self {
             Content::Segment(segment) => segment.ecn = codepoint(traffic_class),
@@ -92,7 +92,7 @@ pub(crate) struct Packets<F = Flight> {
 /// A packet under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Flight {
-    /// The source.
+    /// The place of its source.
     pub source: u32,
     /// The length of the frame.
     pub length: u32,
@@ -109,7 +109,7 @@ impl Flight {
         Handle(self.source << PACKED_LENGTH_BITS | self.length)
     }
 
-    /// What was packed.
+    /// Returns the flight that is the handle itself.
     #[inline]
     pub fn unpack(handle: Handle) -> Self {
         let (source, length) = (handle.0 >> PACKED_LENGTH_BITS, handle.0 & PACKED_LENGTH_MAX);
@@ -158,7 +158,7 @@ impl<F: Copy> Packets<F> {
         self.contents.get(handle.0 as usize).unwrap_or(&Content::Nothing)
     }
 
-    /// Tells the content of a slot the mark that its packet has now.
+    /// Writes the present mark of a packet into the content of its slot.
     pub fn set_mark(&mut self, handle: Handle, traffic_class: u8) {
         if let Some(content) = self.contents.get_mut(handle.0 as usize) {
             content.set_mark(traffic_class);

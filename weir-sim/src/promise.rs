@@ -26,7 +26,7 @@ pub struct Proof {
     pub plus_minus: Option<f64>,
     /// The value that it was compared with, the mean over the runs.
     pub goal: Option<f64>,
-    /// Whether it holds.
+    /// The promise was kept, broken, or neither for certain.
     pub verdict: Verdict,
 }
 
@@ -111,7 +111,7 @@ pub fn prove(promised: &Promised<ClassId>, tree: &Tree, seen: &[Observation]) ->
     }
 }
 
-/// What one run measured, and how far from it the truth of that run may be.
+/// The measure of one run, and how far the truth of that run may be from it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Measured {
     value: f64,

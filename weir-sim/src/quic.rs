@@ -42,7 +42,7 @@ pub(crate) struct Connection {
     transport: Arc<TransportConfig>,
     clock: Clock,
     transfers: Transfers,
-    /// The present transfer.
+    /// The transfer of the present connection.
     turn: Turn,
     hosts: [Host; 2],
     number: u32,
@@ -91,7 +91,7 @@ pub(crate) struct Done {
     rtts: Histogram,
 }
 
-/// What the senders of a source over QUIC counted.
+/// The counts of the senders of a source over QUIC.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct QuicReport {
     /// Connections begun, those for a transfer whose handshake was not confirmed in time included.

@@ -4,6 +4,7 @@
 //! found from the scenario's seed and the source's name, so that another source changes nothing for
 //! those that were there. Logarithms come from `libm`, whose bits do not depend on the machine.
 
+use weir_core::fnv::{BASIS, fnv1a};
 use weir_core::units::Duration;
 
 /// A stream of random numbers.
@@ -15,17 +16,14 @@ pub struct Random {
 impl Random {
     /// The stream called `name` of the run with `seed`.
     pub fn stream(seed: u64, name: &str) -> Self {
-        // FNV-1a: it only has to distinguish names.
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
         let mut mix = SplitMix(seed);
-        let mut mix = SplitMix(mix.next() ^ hash);
+        // The hash only has to distinguish names.
+        let mut mix = SplitMix(mix.next() ^ fnv1a(BASIS, name.as_bytes()));
         // The state is never all zero: SplitMix gives each value once in 2^64 draws.
         Self { state: [mix.next(), mix.next(), mix.next(), mix.next()] }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         let [a, b, c, d] = self.state;

@@ -63,7 +63,7 @@ pub fn scenario(
 const JOINED: &str = "classes joined the link or left it while this was recorded, which a \
                       simulation does not follow; record while none does";
 
-/// What a record has of a direction.
+/// The sources and changes of one direction of a record.
 #[derive(Default)]
 struct Gathered {
     sources: Vec<Flow>,

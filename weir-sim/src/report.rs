@@ -31,9 +31,9 @@ use weir_trace::shown::{bits_per_second, seconds};
 /// The results of one run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
-    /// The scenario's name.
+    /// The name of the scenario.
     pub scenario: String,
-    /// The scenario's seed.
+    /// The seed of the run.
     pub seed: u64,
     /// The calibration of a host that was in force, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct Report {
     /// How much of that does not count.
     #[serde(rename = "warmup_s", serialize_with = "seconds")]
     pub warmup: Duration,
-    /// The line.
+    /// The figures of the line.
     pub link: LinkReport,
     /// Every class in the order of declaration, by name; an interior class is the sum of its
     /// leaves.
@@ -55,7 +55,7 @@ pub struct Report {
     pub changes: Vec<ChangeReport>,
     /// Why packets waited, if that was requested.
     pub explain: Option<ExplainReport>,
-    /// What each class sent in each bin of time, if that was requested.
+    /// The bytes that each class sent in each bin of time, if that was requested.
     pub bins: Option<BinsReport>,
     /// The segments of a source, if that was requested.
     #[serde(skip)]
@@ -67,10 +67,10 @@ pub struct Report {
     pub network: Option<NetworkReport>,
 }
 
-/// The line.
+/// The figures of a line.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LinkReport {
-    /// The scheduler's keyword.
+    /// The keyword of the scheduler.
     pub scheduler: &'static str,
     /// The rate of the line.
     #[serde(rename = "rate_bps", serialize_with = "bits_per_second")]
@@ -79,20 +79,20 @@ pub struct LinkReport {
     pub utilisation: f64,
 }
 
-/// One source.
+/// The figures of one source.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SourceReport {
-    /// The name.
+    /// The name of the source.
     pub name: String,
-    /// What it sends.
+    /// The keyword of its traffic.
     pub kind: &'static str,
     /// The class that its packets go to.
     pub class: String,
     /// Frames offered to the link.
     pub sent: Amount,
-    /// Frames received.
+    /// Frames that reached the receiver.
     pub received: Amount,
-    /// Frames dropped.
+    /// Frames that links dropped.
     pub lost: Amount,
     /// Bytes that reached the receiving application, per second: payload, each byte once.
     pub goodput_bps: u64,
@@ -112,35 +112,35 @@ pub struct SourceReport {
 /// The balance of the whole run, warm-up included, in packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Conservation {
-    /// Whether it balances: each leaf in packets and bytes, and its sources against it.
+    /// The balance holds: each leaf in packets and bytes, and its sources against it.
     pub holds: bool,
-    /// What sources offered.
+    /// Packets that sources offered.
     pub offered: u64,
-    /// What was handed to the line.
+    /// Packets that were handed to the line.
     pub sent: u64,
-    /// What was dropped.
+    /// Packets that were dropped.
     pub dropped: u64,
-    /// What waits at the end.
+    /// Packets that wait at the end.
     pub backlog: u64,
 }
 
-/// What a run hands to its report.
+/// The results that a run hands to its report.
 pub(crate) struct Results<'a> {
     /// The tree of the last plan.
     pub tree: &'a Tree,
-    /// What the link counted.
+    /// The link's own account.
     pub account: Account,
-    /// What each class got until the last change.
+    /// The service of each class until the last change.
     pub classes: ClassSums,
     /// The line, and what each class got since.
     pub link: &'a LinkMeter,
-    /// Per source.
+    /// The measurements of each source.
     pub meters: &'a [SourceMeter],
     /// The leaf of each source under the last plan.
     pub leaves: Vec<LeafId>,
-    /// What changed on the way.
+    /// The changes of the link in the run.
     pub changes: Vec<ChangeReport>,
-    /// Why packets waited.
+    /// The parts of sojourns, if they were requested.
     pub explain: Option<ExplainReport>,
 }
 
@@ -285,7 +285,7 @@ impl Report {
 }
 
 impl NetworkReport {
-    /// Those of each outlet after those of the one before.
+    /// Returns the rows of all outlets, one outlet after the other.
     fn bins_csv(&self) -> String {
         let mut text = "start_s,link,from,class,bytes\n".to_owned();
         for outlet in &self.outlets {

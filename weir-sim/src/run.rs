@@ -125,7 +125,7 @@ pub fn run_noting_peaks(
 enum Event {
     /// The report begins here.
     Count,
-    /// Tell the progress.
+    /// Report the progress to the caller.
     Progress,
     /// The link changes to another plan.
     Change(u32),
@@ -143,7 +143,7 @@ enum Event {
     Wake(u32, Side),
 }
 
-/// A running source.
+/// A source that runs, by its kind.
 pub(crate) enum Runner {
     Open(OpenLoop),
     Tcp(Box<Connection>),
@@ -229,14 +229,14 @@ struct Run<'a> {
     unsettled_max: u32,
     /// The plan that the link has.
     plan: &'a LinkPlan,
-    /// What each class got until the last change.
+    /// The service of each class until the last change.
     classes: ClassSums,
     changes: Vec<ChangeReport>,
     /// The most bytes that waited in each leaf, where the caller wants them.
     peaks: Option<Vec<u64>>,
 }
 
-/// What departures and drops change; apart from the link, which reports them.
+/// The state that departures and drops change; apart from the link, which reports them.
 struct State<'a> {
     packets: Packets,
     /// Whether each handle is a [`Flight`] itself, so that no packet needs a slot.
@@ -262,8 +262,8 @@ struct State<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
     leaf: LeafId,
-    /// What all its packets have in common: flow, DSCP and ECN, the meter of the rule that leads to
-    /// the leaf.
+    /// The properties that all its packets share: flow, DSCP and ECN, the meter of the rule that
+    /// leads to the leaf.
     packet: Packet,
     /// Bytes of a frame in front of a UDP payload.
     headers: u32,
@@ -377,7 +377,7 @@ impl<'a> Run<'a> {
         progress(self.scenario.duration);
     }
 
-    /// What is no packet of an open-loop source.
+    /// Handles an event that is no packet of an open-loop source.
     fn happen(&mut self, at: Instant, event: Event, progress: &mut dyn FnMut(Duration)) {
         match event {
             Event::Count => self.begin_report(at),
@@ -787,7 +787,7 @@ fn marked_lanes(
 /// sources of a host.
 pub(crate) fn flow_number(source: u32, headers: &Headers, key: FlowKey) -> u32 {
     match key {
-        FlowKey::Connection => source,
+        FlowKey::Connection | FlowKey::WithinSource | FlowKey::WithinDestination => source,
         _ => headers.flow(key),
     }
 }
@@ -822,7 +822,8 @@ fn lane(
     let traffic_class = headers.traffic_class.unwrap_or(0);
     let flow = flow_number(number as u32, headers, classified.flow);
     let meter = classified.meter;
-    let packet = Packet { flow, traffic_class, meter, ..Packet::new(Handle(0), 0) };
+    let host = headers.host(classified.flow);
+    let packet = Packet { flow, host, traffic_class, meter, ..Packet::new(Handle(0), 0) };
     Lane {
         leaf: classified.leaf,
         packet,

@@ -1,4 +1,4 @@
-//! What is simulated: one link and the sources that share it.
+//! A scenario: one link and the sources that share it.
 //!
 //! A scenario is a value, built in code or read from TOML. A value that is wrong by itself (an
 //! interval of zero, a packet without bytes) is refused where it is built.
@@ -36,7 +36,7 @@ pub struct Scenario {
     pub seed: u64,
     /// The delay and arrival curve that each leaf declares; empty if no leaf declares any.
     pub demands: Vec<Demand>,
-    /// The senders.
+    /// The sources, in the order of the scenario.
     pub sources: Vec<Source>,
     /// When the link gets another plan, and which; in the order of time.
     pub changes: Vec<PlanChange>,
@@ -97,24 +97,24 @@ pub struct Source {
     pub headers: Headers,
     /// Where its packets come in.
     pub interface: InterfaceId,
-    /// When it starts.
+    /// The instant at which it starts.
     pub start: Instant,
     /// When it stops, if it does before the end.
     pub stop: Option<Instant>,
-    /// What it sends.
+    /// The packets or transfers that it sends.
     pub traffic: Traffic,
     /// In a network: between which hosts.
     pub ends: Option<Ends>,
 }
 
-/// What a source sends.
+/// The packets or transfers of a source.
 #[derive(Clone, Debug)]
 pub enum Traffic {
     /// Packets at even distances.
     Cbr {
         /// How long they are.
         sizes: Sizes,
-        /// How far apart.
+        /// The distance from one to the next.
         spacing: Spacing,
         /// Each distance is longer or shorter by up to this part, evenly distributed.
         jitter: Share,
@@ -123,7 +123,7 @@ pub enum Traffic {
     Poisson {
         /// How long they are.
         sizes: Sizes,
-        /// The mean distance.
+        /// The mean distance from one to the next.
         spacing: Spacing,
     },
     /// Even distances while on, silence while off; begins on.
@@ -143,10 +143,10 @@ pub enum Traffic {
     Quic(Quic),
     /// The packets of a model of an application, sent regardless of losses.
     Scripted(Arc<dyn Script>),
-    /// What a model of an application transfers, one TCP connection at a time; the plan's own
+    /// The transfers of a model of an application, one TCP connection at a time; the plan's own
     /// `transfer` has no part in it.
     Transfers(Tcp, Arc<dyn Work>),
-    /// The same over QUIC.
+    /// The transfers of a model of an application, one QUIC connection at a time.
     QuicTransfers(Quic, Arc<dyn Work>),
 }
 
@@ -171,7 +171,7 @@ enum Interval {
 /// How long a source stays on, or off.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Period {
-    /// Always this long.
+    /// A constant length.
     Constant(Duration),
     /// Exponentially distributed with this mean.
     Exponential(Duration),
@@ -189,8 +189,9 @@ pub struct Pareto {
 /// A TCP connection, or one after another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tcp {
-    /// What both hosts do. Lengths of IP headers follow from the addresses; a segment is never a
-    /// burst, a sender writes whatever it has, and no connection is given up, whatever this says.
+    /// The settings of both hosts. Lengths of IP headers follow from the addresses; a segment is
+    /// never a burst, a sender writes whatever it has, and no connection is given up, whatever this
+    /// says.
     pub config: Config,
     /// The amount to send; without it, the source never ends.
     pub transfer: Option<Transfer>,
@@ -202,12 +203,12 @@ pub struct Tcp {
 /// quinn.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Quic {
-    /// The congestion control.
+    /// The congestion control of the sender.
     pub congestion: QuicCongestion,
-    /// What a new connection may send before it knows the path; in place of TCP's rules that of
+    /// The window of a new connection, before it knows the path; in place of TCP's rules that of
     /// RFC 9002, 10 packets of up to 1472 bytes.
     pub initial_window: InitialWindow,
-    /// What the receiver buffers, of the stream and of the connection; at least a byte.
+    /// The receiver's buffer, of the stream and of the connection; at least a byte.
     pub window: Bytes,
     /// The longest time for which the receiver may hold an acknowledgement back; with zero it
     /// acknowledges each packet. `None` is QUIC's: of every second packet, after 25 ms at most.
@@ -225,9 +226,9 @@ pub struct Quic {
 /// A congestion control of quinn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QuicCongestion {
-    /// CUBIC.
+    /// CUBIC, as quinn has it.
     Cubic,
-    /// NewReno.
+    /// NewReno, as quinn has it.
     Reno,
 }
 
@@ -275,7 +276,7 @@ impl Traffic {
         }
     }
 
-    /// Whether it is sent over connections, so that the sender hears from the receiver.
+    /// Returns whether it is sent over connections, so that packets come back to the sender.
     pub(crate) fn connects(&self) -> bool {
         self.tcp().is_some() || self.quic().is_some()
     }
@@ -349,7 +350,7 @@ impl Sizes {
         if let [(_, length)] = self.steps[..] { Some(length) } else { None }
     }
 
-    /// The longest.
+    /// Returns the longest of the lengths.
     pub(crate) fn most(&self) -> u32 {
         self.steps.iter().map(|step| step.1).max().unwrap_or(0)
     }
@@ -430,7 +431,7 @@ impl Period {
 }
 
 impl Mtu {
-    /// Ethernet's 1500 bytes.
+    /// The MTU of Ethernet, 1500 bytes.
     pub const ETHERNET: Mtu = Mtu(1500);
 
     /// An MTU from 576 bytes (1280 are needed for IPv6) to 65 535.
@@ -564,7 +565,7 @@ impl Source {
         Self { name, headers, interface: INTERFACE_NONE, start, stop: None, traffic, ends: None }
     }
 
-    /// Whether it begins nothing any more at `at`.
+    /// Returns whether it begins nothing any more at `at`.
     pub(crate) fn has_stopped(&self, at: Instant) -> bool {
         self.stop.is_some_and(|stop| stop <= at)
     }
@@ -591,7 +592,7 @@ pub const SIZES_MAX: usize = 64;
 pub const PERIOD_MIN: Duration = Duration::from_micros(1);
 /// The receiver's buffer of a source that names none.
 pub const WINDOW_DEFAULT: Bytes = Bytes::new(65_535);
-/// The same over QUIC: quinn's, for 100 Mbit/s over 100 ms.
+/// The default window over QUIC: quinn's, for 100 Mbit/s over 100 ms.
 pub const QUIC_WINDOW_DEFAULT: Bytes = Bytes::new(1_250_000);
 /// The largest window: the scale reaches 1 GiB, but each segment under way takes memory.
 pub const WINDOW_MAX: Bytes = Bytes::new(1 << 28);

@@ -1,4 +1,5 @@
-//! What a source sends, without a link: for generators that send on a real network.
+//! The packets or transfers of a source, without a link: for generators that send on a real
+//! network.
 //!
 //! Invariant: the packets of a [`Packets`] have the instants and lengths that the source offers to
 //! its link in a run with the same seed, and a [`Transfers`] gives the transfers and pauses of
@@ -13,7 +14,7 @@ use weir_core::units::{Duration, Instant};
 
 pub use crate::source::Sending;
 
-/// What a source sends.
+/// The packets or transfers of a source.
 #[derive(Debug)]
 pub enum Schedule {
     /// Packets, regardless of what becomes of them.
@@ -36,7 +37,7 @@ pub struct Transfers {
 }
 
 impl Schedule {
-    /// What `source` sends in a run with this seed.
+    /// The schedule of `source` in a run with this seed.
     pub fn new(seed: u64, source: &Source) -> Self {
         let random = Random::stream(seed, &source.name);
         if !source.traffic.connects() {
@@ -57,7 +58,7 @@ impl Iterator for Packets {
 }
 
 impl Transfers {
-    /// Those of `source`, whose hosts drew a seed each from `random` before.
+    /// The transfers of `source`, whose hosts drew a seed each from `random` before.
     fn of_source(source: &Source, mut random: Random) -> Self {
         for _host in ["sender", "receiver"] {
             random.bits();
@@ -66,7 +67,7 @@ impl Transfers {
         Self::new(source.traffic.transfer(), work, random)
     }
 
-    /// Those that `work` gives, or else the plan.
+    /// The transfers that `work` gives, or else the plan.
     pub(crate) fn new(
         transfer: Option<Transfer>,
         work: Option<Box<dyn Turns>>,

@@ -14,7 +14,7 @@ pub trait Script: Debug + Send + Sync {
     /// The word in scenarios and reports.
     fn keyword(&self) -> &'static str;
 
-    /// Begins it.
+    /// Begins the script anew.
     fn start(&self) -> Box<dyn Player>;
 
     /// Its datagrams, if each may be cut into several frames.
@@ -54,12 +54,12 @@ pub struct Step {
     pub datagram: u32,
 }
 
-/// What the application of a TCP source transfers.
+/// The transfers that an application makes over connections.
 pub trait Work: Debug + Send + Sync {
     /// The word in scenarios and reports.
     fn keyword(&self) -> &'static str;
 
-    /// Begins it.
+    /// Begins the work anew.
     fn start(&self) -> Box<dyn Turns>;
 }
 
@@ -80,7 +80,7 @@ pub trait Turns: Debug + Send {
     }
 }
 
-/// How playback went.
+/// The start and the pauses of a playback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Playback {
     /// From the first request to the first picture; `None` before.

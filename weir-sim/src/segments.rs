@@ -10,7 +10,7 @@ use weir_tcp::{CaState, Cause, Endpoint, Flags, Segment};
 /// The rows that are kept; later ones are counted.
 pub const SEGMENTS_MAX: usize = 1_000_000;
 
-/// What the hosts of one source sent.
+/// The segments that the hosts of one source sent.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Segments {
     /// In the order of time.
@@ -29,9 +29,9 @@ pub struct SegmentRow {
     pub connection: u32,
     /// Whether the host is the one that sends the data.
     pub from_sender: bool,
-    /// Its flags.
+    /// The flags of the TCP header.
     pub flags: Flags,
-    /// Its first number.
+    /// The number of its first byte.
     pub seq: u32,
     /// The next number that its host expects.
     pub ack: u32,

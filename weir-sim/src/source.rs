@@ -13,7 +13,7 @@ use weir_core::units::{Bytes, Duration, Instant, Share};
 /// A packet that a source sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sending {
-    /// When.
+    /// The instant at which it is sent.
     pub at: Instant,
     /// The length of the frame.
     pub length: u32,
@@ -21,13 +21,13 @@ pub struct Sending {
     pub datagram: u32,
 }
 
-/// A running source.
+/// A source whose packets do not depend on the network.
 #[derive(Debug)]
 pub(crate) struct OpenLoop {
     random: Random,
     sizes: Sizes,
     rhythm: Rhythm,
-    /// The next packet.
+    /// When the next packet is sent.
     at: Instant,
     stop: Instant,
     /// Fraction of a nanosecond not yet waited, in parts of the rate.

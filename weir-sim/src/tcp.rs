@@ -1,6 +1,6 @@
 //! TCP: a sender and a receiver, each a [`weir_tcp::Endpoint`], and the applications above them.
 //!
-//! What the sender emits goes through the link, what the receiver emits comes back over the return
+//! Segments of the sender go through the link, those of the receiver come back over the return
 //! path. The sending application writes a whole transfer at once, the receiving one reads whatever
 //! is there. Invariant: that of [`Transport`].
 
@@ -21,13 +21,13 @@ pub(crate) struct Connection {
     config: Arc<Config>,
     return_delay: Duration,
     transfers: Transfers,
-    /// The present transfer.
+    /// The transfer of the present connection.
     turn: Turn,
     hosts: [Host; 2],
     number: u32,
     progress: Progress,
     did: Connections,
-    /// What the hosts send, if that is to be noted.
+    /// The segments that the hosts send, if they are recorded.
     noted: Option<Box<Segments>>,
 }
 

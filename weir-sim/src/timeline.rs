@@ -1,4 +1,4 @@
-//! What each class did over time: throughput, backlog, delays and drops in bins of equal width.
+//! The history of each class: throughput, backlog, delays and drops in bins of equal width.
 //!
 //! A run reports each packet once, when it leaves or is dropped; from its two instants follows when
 //! it waited, so the backlog of a bin is its exact mean. Bins begin [`STEP_MIN`] wide, and become
@@ -8,15 +8,15 @@
 use crate::network::plan::OutletId;
 use crate::scenario::Scenario;
 use crate::watch::Fate;
-use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::account::{Histogram, Sparse};
 use weir_core::event::DropReason;
-use weir_core::link::{Charge, LinkPlan};
+use weir_core::link::LinkPlan;
 use weir_core::units::{Duration, Instant};
+use weir_trace::series::{ClassHistory, ClassPoint};
 
 /// What the classes of one link did over time.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tracks {
     /// The heading: a scenario, a capture, a link.
     pub title: String,
@@ -28,27 +28,17 @@ pub struct Tracks {
     pub rate_bps: Vec<(f64, f64)>,
     /// Each class with a queue, in the order of the policy.
     pub classes: Vec<Track>,
-    /// What else a reader should know.
+    /// Notes for the reader, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// What one class did, bin after bin.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+/// A class in a picture.
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Track {
-    /// The name.
+    /// The name of the class.
     pub name: String,
-    /// Charged bits a second that were offered.
-    pub offered_bps: Vec<f64>,
-    /// Charged bits a second that left.
-    pub sent_bps: Vec<f64>,
-    /// Charged bytes that waited, the mean of the bin.
-    pub backlog_bytes: Vec<f64>,
-    /// Packets dropped a second.
-    pub dropped_pps: Vec<f64>,
-    /// The median delay of what left in the bin, in µs; `None` if nothing left.
-    pub delay_p50_us: Vec<Option<f64>>,
-    /// The delay that 99 in 100 do not exceed.
-    pub delay_p99_us: Vec<Option<f64>>,
+    /// Its values for each bin; of loans nothing is known.
+    pub history: ClassHistory,
     /// The distribution of all delays: µs, and the part of the packets, 0 to 1, that took at most
     /// that.
     pub delays: Vec<(f64, f64)>,
@@ -71,7 +61,6 @@ pub struct Timeline {
     latest: Instant,
 }
 
-/// One class.
 #[derive(Debug, Default)]
 struct Row {
     name: String,
@@ -88,23 +77,23 @@ struct Cell {
     offered: u64,
     sent: u64,
     dropped: u64,
-    /// What the backlog at the start of the bin differs from that at the start of the bin before.
+    /// The backlog at the start of the bin less that at the start of the bin before.
     change: i64,
     /// Bytes times ns that waited, in addition to what waited at the start of the bin.
     area: i128,
     delays: Sparse,
 }
 
-/// What became of a packet, as far as a track shows it.
+/// The passage of a packet through its leaf, as a track needs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Passage<'a> {
     /// The class of its leaf.
     pub class: &'a str,
-    /// When it came.
+    /// When it was offered.
     pub arrived: Instant,
     /// When it left or was dropped.
     pub at: Instant,
-    /// The charged bytes.
+    /// The bytes that the policy charges for it.
     pub bytes: u64,
     /// Why it was dropped; `None` if it was sent.
     pub dropped: Option<DropReason>,
@@ -290,19 +279,22 @@ impl Row {
             let seconds = width as f64 / 1e9;
             level += cell.change;
             let waited = i128::from(level) * i128::from(step) + cell.area;
-            let bps = |bytes: u64| bytes as f64 * 8.0 / seconds;
-            track.offered_bps.push(bps(cell.offered));
-            track.sent_bps.push(bps(cell.sent));
-            track.backlog_bytes.push(waited as f64 / step as f64);
-            track.dropped_pps.push(cell.dropped as f64 / seconds);
+            let bps = |bytes: u64| Some(bytes as f64 * 8.0 / seconds);
             let mut delays = Histogram::new();
             delays.merge_sparse(&cell.delays);
             let delay = |per_mille| {
                 let micros = delays.quantile(per_mille).value.as_nanos() as f64 / 1e3;
                 (delays.count() > 0).then_some(micros)
             };
-            track.delay_p50_us.push(delay(500));
-            track.delay_p99_us.push(delay(990));
+            track.history.push(ClassPoint {
+                offered_bps: bps(cell.offered),
+                sent_bps: bps(cell.sent),
+                backlog_bytes: Some(waited as f64 / step as f64),
+                dropped_pps: Some(cell.dropped as f64 / seconds),
+                p50_us: delay(500),
+                p99_us: delay(990),
+                borrowed_bps: None,
+            });
         }
         track
     }
@@ -332,7 +324,7 @@ pub struct Timelines<'a> {
     links: Vec<Link<'a>>,
 }
 
-/// One of the links.
+/// A link whose tracks are filled.
 #[derive(Debug)]
 struct Link<'a> {
     outlet: OutletId,
@@ -363,13 +355,13 @@ impl<'a> Timelines<'a> {
         Self { scenario, links }
     }
 
-    /// Adds a packet.
+    /// Adds a packet to the track of its class.
     pub fn add(&mut self, fate: &Fate<'_>) {
         let outlet = |link: &&mut Link<'_>| link.outlet == fate.outlet;
         let Some(link) = self.links.iter_mut().find(outlet) else { return };
         let end = Instant::ZERO.after(self.scenario.duration);
         let plan = link.plan_at(fate.arrived);
-        let bytes = charged(plan, fate.length);
+        let bytes = u64::from(plan.charged(fate.length));
         if fate.at > end {
             return link.timeline.add_waiting(fate.class, fate.arrived, bytes);
         }
@@ -422,14 +414,6 @@ impl<'a> Link<'a> {
         let begun = self.plans.iter().rev().find(|row| row.0 <= at);
         begun.unwrap_or(&self.plans[0]).1
     }
-}
-
-/// Returns the bytes that a link of this plan charges for a frame.
-pub fn charged(plan: &LinkPlan, length: u32) -> u64 {
-    u64::from(match plan.charge {
-        Charge::Wire => plan.framing.wire_length(length),
-        Charge::Frame => length,
-    })
 }
 
 /// The narrowest bins.

@@ -1,4 +1,4 @@
-//! What a run reports beside its report: each packet's fate, and bytes per class and bin.
+//! The reports of a run beside its main one: each packet's fate, and bytes per class and bin.
 //!
 //! Invariant: watching changes nothing in the run.
 
@@ -12,7 +12,7 @@ use weir_core::packet::Headers;
 use weir_core::sched::Tree;
 use weir_core::units::{Duration, Instant};
 
-/// What to watch in a run.
+/// The events of a run that the caller wants to see.
 #[derive(Default)]
 pub struct Watch<'a> {
     /// Explain why packets waited, and name this many of the slowest.
@@ -32,7 +32,7 @@ pub struct Watch<'a> {
 pub const REST_MAX: Duration = Duration::from_nanos(600_000_000_000);
 
 impl<'a> Watch<'a> {
-    /// The same watch for a shorter time.
+    /// Returns the same watch for a shorter lifetime.
     pub(crate) fn shortened<'b>(self) -> Watch<'b>
     where
         'a: 'b,
@@ -45,7 +45,7 @@ impl<'a> Watch<'a> {
 /// A function that is called for packets.
 pub type Tell<'a> = &'a mut dyn FnMut(&Fate<'_>);
 
-/// What became of a packet.
+/// A packet that left an outlet or was dropped there.
 #[derive(Clone, Copy, Debug)]
 pub struct Fate<'a> {
     /// Which outlet of a network it left, or was dropped at; one link is the first.
@@ -60,13 +60,13 @@ pub struct Fate<'a> {
     pub class: &'a str,
     /// Its source; in a network also of what comes back to it.
     pub source: &'a Source,
-    /// Its headers.
+    /// The headers with which it was sent.
     pub headers: &'a Headers,
     /// The length of the frame.
     pub length: u32,
     /// DSCP and ECN with which it left, if these are not those it came with.
     pub marked: Option<u8>,
-    /// What it carries.
+    /// Its contents beside headers and length.
     pub content: &'a Content,
 }
 

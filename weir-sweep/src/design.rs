@@ -18,7 +18,8 @@ pub enum Method {
     Grid,
     /// Each value drawn by itself.
     Random,
-    /// A Latin hypercube.
+    /// A Latin hypercube: each axis is cut into as many parts as there are points, and each part
+    /// has one point.
     Latin,
 }
 
@@ -31,12 +32,12 @@ pub struct Axis {
     pub values: Vec<Value>,
 }
 
-/// What varies, and how.
+/// The keys that vary, and how points are chosen.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Design {
     /// How points are chosen.
     pub method: Method,
-    /// What varies.
+    /// The keys that vary, with their values.
     pub axes: Vec<Axis>,
     /// The number of points; of a grid, 0.
     #[serde(default)]
@@ -137,7 +138,7 @@ enum Range<'a> {
     Integers(i64, i64),
     /// Numbers, with what follows them in the text.
     Numbers(f64, f64, Option<&'a str>),
-    /// One of these.
+    /// One of these values.
     Choices(&'a [Value]),
 }
 

@@ -155,5 +155,5 @@ fn read(file: &File, sweep: &Sweep, path: &Path) -> Result<(BTreeMap<usize, Done
 
 /// How much of a SHA-256 a line has: enough against damage.
 const SUM_BYTES: usize = 8;
-/// What stands between the checksum of a line and its runs.
+/// The bytes between the checksum of a line and its runs.
 const RUNS: &[u8] = br#"","runs":"#;

@@ -22,7 +22,7 @@ pub fn batches(pending: &[usize], seconds: f64, workers: usize) -> Vec<Vec<usize
 /// fails, no batch begins, and those that have not ended are abandoned.
 ///
 /// # Errors
-/// What `keep` returned, or that a thread died.
+/// When `keep` fails or a thread died.
 pub fn run(
     sweep: &Arc<Sweep>,
     batches: Vec<Vec<usize>>,

@@ -1,4 +1,4 @@
-//! What is measured in each run: names such as `voice.delay.p99`, read off its report.
+//! The metrics of a run: names such as `voice.delay.p99`, read off its report.
 //!
 //! `CLASS.rate` (bit/s), `CLASS.delay.p50|p90|p99|max|mean` (seconds), `CLASS.loss` (a part),
 //! `CLASS.drops` and `CLASS.backlog` (packets, the latter at the end), `link.utilisation` (a part),
@@ -10,7 +10,7 @@ use weir_sim::{Report, Scenario};
 /// A figure of a report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Metric {
-    /// What it is called.
+    /// The name in tables: `voice.delay.p99`.
     pub name: String,
     subject: Subject,
     figure: Figure,

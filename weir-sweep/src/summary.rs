@@ -1,5 +1,5 @@
-//! What came out at each point: means with their intervals, and by how much a point differs from
-//! the first.
+//! The results at each point: means with their intervals, and by how much a point differs from the
+//! first.
 //!
 //! Points have the same seeds, so they are compared run by run: the interval of a difference is
 //! that of the differences, which is narrower where both follow the same luck.
@@ -17,13 +17,13 @@ use weir_sim::replicate::Estimate;
 pub struct Summary {
     /// The keys that vary.
     pub keys: Vec<String>,
-    /// The metrics.
+    /// The names of the metrics.
     pub metrics: Vec<String>,
     /// Each point, in the order of the design.
     pub points: Vec<Point>,
 }
 
-/// A point.
+/// The results at one point.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Point {
     /// Its values, in the order of the keys.

@@ -15,34 +15,34 @@ use weir_policy::finding::{Outcome, Severity};
 use weir_policy::{file, render};
 use weir_sim::{Scenario, read};
 
-/// What to run. It holds every file, so that a worker on another machine needs none.
+/// The runs of a sweep. It holds every file, so that a worker on another machine needs none.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spec {
-    /// What findings call the scenario before a run. It is no part of what identifies a sweep: by
-    /// whatever name its scenario goes, its table is the same.
+    /// The name of the scenario in findings before a run. It is no part of what identifies a sweep:
+    /// by whatever name its scenario goes, its table is the same.
     #[serde(default, skip_serializing)]
     pub name: Option<String>,
     /// The text of the scenario.
     pub scenario: String,
-    /// What it names, by the path it does.
+    /// The files that the scenario names, by the path that it writes.
     #[serde(default)]
     pub files: BTreeMap<PathBuf, Vec<u8>>,
-    /// What varies.
+    /// The keys that vary, and how points are chosen.
     pub design: Design,
     /// Runs of each point, each with the next seed: the same seeds at each point, so that two
     /// points differ by their values and not by luck.
     pub replications: u64,
-    /// What to measure.
+    /// The names of the metrics.
     pub metrics: Vec<String>,
     /// The first seed; by default the scenario's.
     #[serde(default)]
     pub seed: Option<u64>,
 }
 
-/// A finished run.
+/// A run that has ended.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Done {
-    /// Its number.
+    /// The number of the run, from 0.
     pub run: usize,
     /// The metrics in their order; `None` where there was nothing to measure.
     #[serde(with = "bits")]

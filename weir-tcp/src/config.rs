@@ -30,7 +30,7 @@ pub struct Config {
     pub slow_start: SlowStart,
     /// The congestion controller (`tcp_congestion_control`).
     pub congestion: Congestion,
-    /// What CUBIC does differently.
+    /// The constants and variants of CUBIC.
     pub cubic: Cubic,
     /// Whether congestion is notified by marks (`tcp_ecn`).
     pub ecn: EcnMode,
@@ -40,7 +40,7 @@ pub struct Config {
     pub ecn_fallback: bool,
     /// How losses are found and repaired.
     pub recovery: Recovery,
-    /// The retransmission timeout.
+    /// The bounds and the computation of the retransmission timeout.
     pub rto: RtoPolicy,
     /// How often something is sent again.
     pub retries: Retries,
@@ -95,31 +95,31 @@ pub enum SlowStart {
         /// The segments of growth at most; Linux has no limit.
         limit: Option<u32>,
     },
-    /// By a segment.
+    /// By one segment.
     Acks,
 }
 
-/// A congestion controller.
+/// The rules by which the window changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Congestion {
     /// The receiver's window alone limits the sender.
     None,
-    /// [rfc5681].
+    /// Reno, with the increments of [rfc5681].
     Reno,
-    /// [rfc9438].
+    /// CUBIC [rfc9438].
     Cubic,
     /// BBR version 3 [bbr3].
     Bbr,
-    /// [rfc8257].
+    /// DCTCP [rfc8257].
     Dctcp,
-    /// [prague].
+    /// Prague, for L4S [prague].
     Prague,
 }
 
-/// What CUBIC does differently from one implementation to another.
+/// The points in which implementations of CUBIC differ.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cubic {
-    /// What remains of the window after a loss, in 1024ths (Linux: 717).
+    /// The part of the window that remains after a loss, in 1024ths (Linux: 717).
     pub beta_1024: u32,
     /// The constant C in 1024ths of a segment per s³ (Linux: 410).
     pub c_1024: u32,
@@ -177,11 +177,11 @@ pub enum EcnMode {
 /// When accurate ECN's option is sent, after the other side sent one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AccurateOption {
-    /// Never.
+    /// The option is never sent.
     Off,
     /// When counters have changed.
     Demanded,
-    /// With every segment.
+    /// The option is in every segment.
     #[default]
     Full,
 }
@@ -220,7 +220,7 @@ pub struct Recovery {
     pub fast_recovery: bool,
 }
 
-/// The retransmission timeout.
+/// The bounds and the computation of the retransmission timeout.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RtoPolicy {
     /// Before the first measurement (`TCP_TIMEOUT_INIT`).
@@ -232,9 +232,10 @@ pub struct RtoPolicy {
     /// Whether `min` bounds the deviation, as Linux does, instead of the whole timeout
     /// [rfc6298 §2.4].
     pub min_bounds_deviation: bool,
-    /// What is added to timeouts of RACK and of probes (`TCP_TIMEOUT_MIN`).
+    /// Added to timeouts of RACK and of probes (`TCP_TIMEOUT_MIN`).
     pub margin: Duration,
-    /// What the sender's waits are rounded up to (`1 / HZ`); zero leaves them as they are.
+    /// The multiple to which the sender's waits are rounded up (`1 / HZ`); zero leaves them as they
+    /// are.
     pub tick: Duration,
     /// For how long the least round trip is remembered (`tcp_min_rtt_wlen`).
     pub min_rtt_window: Duration,
@@ -288,7 +289,7 @@ pub struct RateLimits {
     /// The pacing rate in slow start, in hundredths of window per round trip
     /// (`tcp_pacing_ss_ratio`).
     pub pacing_slow_start: u32,
-    /// The same in congestion avoidance (`tcp_pacing_ca_ratio`).
+    /// The rate of pacing in congestion avoidance, in the same unit (`tcp_pacing_ca_ratio`).
     pub pacing_avoidance: u32,
     /// The segments that leave as one at most; 1 without segmentation offload.
     pub burst: u32,

@@ -1,4 +1,4 @@
-//! What the sender sends next: `tcp_write_xmit` and `tcp_xmit_retransmit_queue`.
+//! The choice of the next segment: `tcp_write_xmit` and `tcp_xmit_retransmit_queue`.
 //!
 //! The order is what must leave, what is lost, new data. Invariant: except for what is forced, no
 //! segment leaves that exceeds the congestion window, and none at all exceeds the receiver's
@@ -14,7 +14,7 @@ use crate::seq::Range;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub start: u64,
-    /// Bytes of data.
+    /// The bytes of data in it.
     pub length: u32,
     pub fin: bool,
     pub push: bool,

@@ -43,7 +43,7 @@ pub enum State {
     Closed,
 }
 
-/// What the application sets for a connection, like socket options.
+/// The settings of an application for a connection, like socket options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// Small segments do not wait (`TCP_NODELAY`).
@@ -225,7 +225,7 @@ impl Endpoint {
         self.sender.closing = true;
     }
 
-    /// Resets the connection.
+    /// Ends the connection; from SYN-RECEIVED on, with a reset for the other side.
     pub fn abort(&mut self) {
         self.settled = false;
         if self.state >= State::SynReceived && self.state < State::TimeWait {
@@ -253,7 +253,7 @@ impl Endpoint {
         self.receiver.is_finished() && self.receiver.readable() == 0
     }
 
-    /// Tells that bytes of data left the host's queue, for the limit on it.
+    /// Records that bytes of data left the host's queue, for the limit on it.
     pub fn departed(&mut self, bytes: u32) {
         self.settled = false;
         self.sender.queued = self.sender.queued.saturating_sub(u64::from(bytes));
@@ -276,7 +276,7 @@ impl Endpoint {
         self.receiver.enter_quick_mode();
     }
 
-    /// Returns the state.
+    /// Returns the state in TCP's state machine.
     pub fn state(&self) -> State {
         self.state
     }
@@ -554,7 +554,6 @@ impl From<&Config> for Arc<Config> {
 }
 
 impl Reset {
-    /// Returns the segment.
     fn segment(self) -> Segment {
         Segment {
             seq: self.seq,

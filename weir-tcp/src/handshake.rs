@@ -16,7 +16,7 @@ pub(crate) struct Opening {
     sent_at: Option<Instant>,
     wait: Duration,
     retries: u8,
-    /// What the peer's SYN offered.
+    /// The use of ECN that the peer's SYN offers.
     agreed: Agreed,
     /// Both sides opened at the same time.
     simultaneous: bool,

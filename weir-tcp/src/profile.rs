@@ -24,7 +24,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Every profile.
+    /// Every profile, for lists and tests.
     pub const ALL: [Profile; 4] =
         [Profile::Linux, Profile::Rfc, Profile::Bsd1998, Profile::Tahoe1988];
 
@@ -38,7 +38,7 @@ impl Profile {
         }
     }
 
-    /// Returns the table.
+    /// Returns the configuration of the profile.
     pub fn config(self) -> Config {
         match self {
             Profile::Linux => Config::linux(),

@@ -9,22 +9,23 @@ use weir_core::units::{Duration, Instant};
 /// The state of deliveries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rate {
-    /// Segments delivered.
+    /// All segments delivered so far.
     pub delivered: u64,
     /// Segments of these that were marked.
     pub delivered_marked: u64,
-    /// Segments considered lost.
+    /// All segments considered lost so far.
     pub lost: u64,
     delivered_at: Instant,
     /// When the first segment of the present sample was sent.
     first_sent: Instant,
-    /// What must be delivered until the application no longer limits the rate; 0: it does not.
+    /// The number of delivered segments until which the application limits the rate; 0: it does
+    /// not.
     pub app_limited_until: u64,
     /// The snapshot of the newest segment that the present acknowledgement delivered.
     newest: Option<(Snapshot, Instant)>,
 }
 
-/// A measured rate.
+/// The rate of delivery that one acknowledgement shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RateSample {
     pub snapshot: Snapshot,

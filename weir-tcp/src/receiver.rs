@@ -13,7 +13,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use weir_core::units::Instant;
 
-/// The receiving side.
+/// The receiving side of a connection.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     pub config: Arc<Config>,
@@ -26,7 +26,7 @@ pub(crate) struct Receiver {
     pub read: u64,
     /// Where the FIN is, once seen.
     pub fin_at: Option<u64>,
-    /// What arrived above `next`.
+    /// The ranges that arrived above `next`.
     ranges: VecDeque<Range>,
     /// The bytes of `ranges`.
     out_of_order: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Receiver {
     pub ecn: EcnReceiver,
 }
 
-/// What became of the data of a segment.
+/// The place of a segment's data in the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
     Nothing,
@@ -206,7 +206,7 @@ impl Receiver {
 
     /// Lets an acknowledgement that was held back leave before `range` is reported, if that would
     /// push out of sight what it had to say (`tcp_sack_compress_send_ack`): a sender may believe
-    /// lost what it never heard of.
+    /// lost what it never received.
     fn release_held_back(&mut self, range: Range) {
         if !self.ack.holds_back() {
             return;

@@ -1,5 +1,4 @@
-//! What a connection did: counters, what limited it; and a view like Linux's
-//! `tcp_info`.
+//! Counters of a connection, and the limits of its sender; and a view like Linux's `tcp_info`.
 
 use weir_core::units::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use weir_core::units::{Duration, Instant};
 pub enum Cause {
     /// Acknowledgements showed its loss.
     Loss,
-    /// A timeout.
+    /// The retransmission timeout expired.
     Timeout,
     /// A probe for a lost tail [rfc8985 §7].
     Probe,
@@ -17,14 +16,14 @@ pub enum Cause {
 /// The state of congestion control (`TCP_CA_Open` and so on).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum CaState {
-    /// Nothing unusual.
+    /// No loss, mark or reordering is at hand.
     #[default]
     Open,
     /// Something arrived out of order.
     Disorder,
     /// The window shrinks because of a mark.
     Cwr,
-    /// Fast recovery.
+    /// Fast recovery: lost segments are sent again.
     Recovery,
     /// Recovery after a timeout.
     Loss,
@@ -41,7 +40,7 @@ pub struct Limits {
     pub congestion: Duration,
 }
 
-/// What a connection did so far.
+/// Counters of a connection, from its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// Connections that came to be open: 0 or 1 of one.
@@ -56,7 +55,7 @@ pub struct Report {
     pub timed_out: u64,
     /// Segments sent again, or for the first time, to probe for a lost tail.
     pub probes: u64,
-    /// Timeouts.
+    /// Retransmission timeouts that expired.
     pub timeouts: u32,
     /// Timeouts and recoveries that proved to be needless and were undone.
     pub undone: u32,
@@ -71,11 +70,11 @@ pub struct Report {
     pub marks_received: u64,
     /// Congestion marks that the other side reported.
     pub marks_echoed: u64,
-    /// Bytes acknowledged.
+    /// Bytes that the other side acknowledged.
     pub acknowledged: u64,
     /// Bytes received in order.
     pub received: u64,
-    /// What limited the sender.
+    /// How long each limit held the sender back.
     pub limits: Limits,
 }
 
@@ -168,7 +167,7 @@ pub struct Info {
     pub notsent: u64,
 }
 
-/// What limits the sender at the moment, and since when.
+/// The limit of the sender at the moment, and since when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limiter {
     pub cause: Limit,

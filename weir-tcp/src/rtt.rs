@@ -6,7 +6,7 @@
 use crate::config::RtoPolicy;
 use weir_core::units::{Duration, Instant};
 
-/// What is known of the round trip.
+/// Estimates of the round trip, and the timeout that follows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
     /// Eight times the smoothed round trip, in ns; 0 before the first sample.
@@ -14,7 +14,7 @@ pub(crate) struct Rtt {
     /// Four times the mean deviation.
     deviation_4: u64,
     deviation_max: u64,
-    /// What the timeout adds to the round trip.
+    /// The part of the timeout above the smoothed round trip.
     variation: u64,
     /// The round for the maximum ends at this position.
     round_end: u64,

@@ -23,18 +23,18 @@ pub(crate) const FIN: u8 = 16;
 /// Its data ends a write of the application.
 pub(crate) const PUSH: u8 = 32;
 
-/// No entry.
+/// Ends a list of entries.
 const NONE: u64 = u64::MAX;
 
 /// A segment that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    /// Its first position.
+    /// The position of its first byte.
     pub start: u64,
     /// The sequence numbers that it takes, a FIN included.
     pub length: u32,
     pub marks: u8,
-    /// The last transmission.
+    /// When it was sent last.
     pub at: Instant,
     /// The number of that transmission: several may have left at one instant.
     pub order: u64,
@@ -86,13 +86,13 @@ pub(crate) struct Scoreboard {
     last: u64,
     /// Numbers of lost entries in order of sequence; some may be acknowledged meanwhile.
     lost_queue: VecDeque<u64>,
-    /// What is acknowledged selectively, in order, with gaps between.
+    /// The ranges that are acknowledged selectively, in order, with gaps between.
     ranges: VecDeque<Range>,
     /// Without SACK, the number of duplicate acknowledgements.
     pub sacked: u32,
     pub lost: u32,
     pub retransmitted: u32,
-    /// Transmissions so far.
+    /// The number of the last transmission.
     transmissions: u64,
     /// The end of the highest entry acknowledged selectively.
     pub highest_sacked: u64,

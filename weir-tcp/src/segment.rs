@@ -13,11 +13,11 @@ use core::ops::{BitOr, BitOrAssign};
 pub struct Flags(pub u16);
 
 impl Flags {
-    /// No flag.
+    /// No flag is set.
     pub const NONE: Flags = Flags(0);
     /// No more data follows.
     pub const FIN: Flags = Flags(1);
-    /// A connection opens.
+    /// A connection is opened: the first number is that of the SYN.
     pub const SYN: Flags = Flags(2);
     /// The connection is reset.
     pub const RST: Flags = Flags(4);
@@ -99,7 +99,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Returns no blocks.
+    /// An empty list.
     pub const fn new() -> Self {
         const EMPTY: SackBlock = SackBlock { start: SeqNumber(0), end: SeqNumber(0) };
         Self { blocks: [EMPTY; 4], count: 0 }
@@ -118,7 +118,7 @@ impl SackBlocks {
         self.count = self.count.min(count.min(4) as u8);
     }
 
-    /// Returns the blocks.
+    /// Returns the blocks in the order in which they were added.
     pub fn as_slice(&self) -> &[SackBlock] {
         &self.blocks[..usize::from(self.count)]
     }
@@ -132,7 +132,7 @@ impl SackBlocks {
 /// The timestamps option [rfc7323 §3].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Timestamps {
-    /// The sender's clock.
+    /// The sender's clock, in a unit that it chooses.
     pub value: u32,
     /// The newest value from the other side.
     pub echo: u32,
@@ -174,7 +174,7 @@ pub struct Segment {
     pub window_scale: Option<u8>,
     /// Whether selective acknowledgements may be sent, in a SYN.
     pub sack_permitted: bool,
-    /// The timestamps option.
+    /// The timestamps option, if the segment has it.
     pub timestamps: Option<Timestamps>,
     /// Blocks of selective acknowledgement.
     pub sack: SackBlocks,

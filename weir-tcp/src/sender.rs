@@ -18,7 +18,7 @@ use crate::timers::Timer;
 use alloc::sync::Arc;
 use weir_core::units::{Duration, Instant};
 
-/// The sending side.
+/// The sending side of a connection.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub config: Arc<Config>,
@@ -108,7 +108,7 @@ pub(crate) enum Forced {
     WindowProbe,
 }
 
-/// What an acknowledgement carries, in positions.
+/// The contents of an acknowledgement, in positions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     pub ack: u64,
@@ -124,13 +124,13 @@ pub(crate) struct Ack {
     pub echoes_mark: bool,
     /// The counter of accurate ECN.
     pub ace: Option<u8>,
-    /// Its option.
+    /// The option of accurate ECN.
     pub option: Option<AccEcn>,
     /// The timestamp is newer than those before.
     pub newer: bool,
 }
 
-/// What an acknowledgement turned out to be: the `FLAG_`s of `tcp_ack`.
+/// The meaning of an acknowledgement: the `FLAG_`s of `tcp_ack`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Findings {
     pub data: bool,

@@ -14,9 +14,9 @@ use weir_core::units::{Duration, Instant};
 pub(crate) struct Tuning {
     /// The buffer, without overhead (`window_clamp`).
     pub clamp: u64,
-    /// What is offered at most for now (`rcv_ssthresh`).
+    /// The most that is offered for now (`rcv_ssthresh`).
     pub threshold: u64,
-    /// What the application read in the last round trip.
+    /// The bytes that the application read in the last round trip.
     space: u64,
     measured_from: u64,
     measured_at: Instant,

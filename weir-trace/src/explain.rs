@@ -13,7 +13,7 @@ use weir_core::sched::{Regulation, Tree};
 use weir_core::units::{Duration, Instant};
 use weir_policy::table::{Table, millis};
 
-/// Why packets waited.
+/// The parts of sojourns: why packets waited.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ExplainReport {
     /// Every class in the order of declaration, by name; an interior class is the sum of its
@@ -26,13 +26,13 @@ pub struct ExplainReport {
 /// The sojourns of one class.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ExplainedClass {
-    /// The name.
+    /// The name of the class.
     pub name: String,
     /// Packets that left or were dropped.
     pub packets: u64,
     /// From offer to leaving or drop.
     pub total: PartReport,
-    /// How that divides.
+    /// How the total divides into parts.
     pub parts: Parts<PartReport>,
     /// Lenders by name, each with the number of packets that it lent for.
     pub lenders: BTreeMap<String, u64>,
@@ -44,7 +44,7 @@ pub struct PartReport {
     /// The mean over all packets of the class.
     #[serde(rename = "mean_us", serialize_with = "micros")]
     pub mean: Duration,
-    /// The longest.
+    /// The longest of one packet.
     #[serde(rename = "max_us", serialize_with = "micros")]
     pub max: Duration,
     /// The part of the whole, 0 to 1.
@@ -76,12 +76,12 @@ pub struct SlowPacket {
     /// When it left or was dropped, from the start.
     #[serde(rename = "at_s", serialize_with = "from_start")]
     pub at: Instant,
-    /// Its class.
+    /// The name of its class.
     pub class: String,
     /// From offer to leaving or drop.
     #[serde(rename = "total_us", serialize_with = "micros")]
     pub total: Duration,
-    /// How that divides.
+    /// How the total divides into parts.
     #[serde(rename = "parts_us", serialize_with = "parts_in_micros")]
     pub parts: Parts<Duration>,
     /// The class that lent for it.
@@ -90,9 +90,9 @@ pub struct SlowPacket {
     pub dropped: Option<&'static str>,
 }
 
-/// Collects sojourns.
+/// Collects sojourns, as a link reports them.
 pub struct Explained {
-    /// What times count from.
+    /// The instant from which times count.
     origin: Instant,
     /// The class whose packets are told of, with those of the classes below it; `None` for all.
     told: Option<String>,
@@ -160,7 +160,7 @@ impl Explained {
         self.rows.len() - 1
     }
 
-    /// Adds one sojourn.
+    /// Adds one sojourn to its class and the classes above.
     pub fn add(&mut self, sojourn: &Sojourn) {
         let lender = sojourn.lender.map(|class: ClassId| self.classes[class.index()]);
         let path = &self.paths[sojourn.leaf.index()];

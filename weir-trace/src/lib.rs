@@ -1,4 +1,4 @@
-//! What links did, in files, and what follows from it.
+//! The past of links, in files, and what follows from it.
 //!
 //! A [`capture`] has frames; a [`record`] has every call that the core of a running link got, and
 //! what came of it. [`recorded`] makes a record again and compares. A [`load`] is what a link was

@@ -18,6 +18,9 @@ pub(crate) const OBSOLETE_PACKET: u32 = 2;
 pub(crate) const SIMPLE_PACKET: u32 = 3;
 /// [pcapng §4.3] Enhanced packet.
 pub(crate) const ENHANCED_PACKET: u32 = 6;
+/// [pcapng §4.7] A custom block that a program which changes the file does not copy: what remained
+/// would be no record.
+pub(crate) const CUSTOM: u32 = 0x4000_0bad;
 
 /// Type and length of a block, and its length once more.
 pub(crate) const BLOCK_FRAME_BYTES: u32 = 12;
@@ -30,6 +33,8 @@ pub(crate) const OPTION_NAME: u16 = 2;
 pub(crate) const OPTION_APPLICATION: u16 = 4;
 pub(crate) const OPTION_RESOLUTION: u16 = 9;
 pub(crate) const OPTION_OFFSET: u16 = 14;
+/// [pcapng §3.5.1] A custom option with bytes, not to be copied.
+pub(crate) const OPTION_CUSTOM: u16 = 19373;
 /// The `if_tsresol` of a nanosecond.
 pub(crate) const NANOSECONDS: u8 = 9;
 /// The longest name of an interface, in bytes; the rest of a longer one is left out.
@@ -43,7 +48,7 @@ pub(crate) struct Packet<'p> {
     pub timestamp: u64,
     /// Its length on the link in bytes.
     pub original_length: u32,
-    /// What is stored of it.
+    /// The stored bytes, from the start of the packet.
     pub bytes: &'p [u8],
 }
 
@@ -110,7 +115,7 @@ pub(crate) fn put_block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec
     out.extend_from_slice(&length.to_le_bytes());
 }
 
-/// Appends an option.
+/// Appends an option, padded to four bytes.
 pub(crate) fn put_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let length = u16::try_from(value.len()).expect("every option is cut to what fits");
     out.extend_from_slice(&code.to_le_bytes());

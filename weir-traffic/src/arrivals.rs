@@ -1,4 +1,4 @@
-//! What arrived of one stream: packets, bytes, loss, order, duplicates, one-way delay.
+//! The packets that arrived of one stream: bytes, loss, order, duplicates, one-way delay.
 //!
 //! Invariant: every marked packet counts once, as new, as reordered (and new), or as a duplicate;
 //! `lost` is what the sender numbered less what is new. A packet that comes more than [`WINDOW`]
@@ -38,34 +38,34 @@ pub struct Arrivals {
 /// One packet as it arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// What it says of itself, if it has a mark.
+    /// Its mark, if it has one.
     pub mark: Option<Mark>,
     /// The bytes of its payload.
     pub bytes: u64,
     /// When it arrived, by CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// The same by the clock of its mark.
+    /// When it arrived, by the clock of its mark.
     pub at_of_mark_ns: i64,
 }
 
-/// What a report says of the delays of one stream, in microseconds.
+/// The delays of one stream in a report, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Delays {
     /// How many were measured.
     pub count: u64,
-    /// Their mean.
+    /// The mean of all.
     pub mean_us: f64,
     /// Half of them are at most this.
     pub p50_us: f64,
-    /// Nine of ten.
+    /// Nine of ten are at most this.
     pub p90_us: f64,
     /// 99 of a hundred.
     pub p99_us: f64,
-    /// The longest, exactly.
+    /// The longest of all, exactly.
     pub max_us: f64,
 }
 
-/// What a report says of one stream.
+/// The figures of one stream in a report.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ReceivedStream {
     /// `udp`, `tcp` or `raw`.
@@ -76,7 +76,7 @@ pub struct ReceivedStream {
     pub stream: Option<u32>,
     /// Packets that arrived, duplicates too; for TCP, transfers.
     pub packets: u64,
-    /// Their payload.
+    /// The bytes of their payload.
     pub bytes: u64,
     /// Packets that the sender numbered and that did not arrive; `None` where that is not known.
     pub lost: Option<u64>,

@@ -12,11 +12,11 @@ use weir_host::wait::WaitPolicy;
 /// The packets to send and count.
 #[derive(Clone, Debug)]
 pub struct ClassCount {
-    /// The receiving host.
+    /// The address of the receiving host.
     pub to: IpAddr,
-    /// Its port.
+    /// The port to which they are sent.
     pub dport: u16,
-    /// How many packets.
+    /// The number of packets.
     pub packets: u64,
     /// From one to the next.
     pub interval: Duration,
@@ -32,7 +32,7 @@ pub struct ClassCount {
     pub raw: Option<RawPort>,
 }
 
-/// What was counted.
+/// The counts at both ends.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Counted {
     /// Packets that the sender's system took.

@@ -25,7 +25,7 @@ use weir_host::error::{Result, SystemError};
 use weir_host::netlink::Mac;
 use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns, set_exact_timers};
 
-/// What to flood with.
+/// The packets of a flood, and where they go.
 #[derive(Clone, Debug)]
 pub struct FloodPlan {
     /// Frames on an interface, or datagrams on sockets.
@@ -34,13 +34,13 @@ pub struct FloodPlan {
     pub to: IpAddr,
     /// The sender that raw frames name; sockets have the host's own address.
     pub from: IpAddr,
-    /// The receiver's port.
+    /// The port of the receiver.
     pub dport: u16,
     /// The number of flows; each has a source port of its own.
     pub flows: u16,
     /// The length of each frame, without check sequence; of each segment of a super-packet.
     pub length: u32,
-    /// DSCP and ECN.
+    /// The octet of DSCP and ECN.
     pub traffic_class: u8,
     /// Frames a second; `None` for as many as the machine can send.
     pub rate: Option<u64>,
@@ -64,15 +64,15 @@ pub enum Way {
 pub struct Guaranteed {
     /// The number of its stream.
     pub stream: u32,
-    /// The receiver's port.
+    /// The port of the receiver.
     pub dport: u16,
     /// The length of each frame, at least 66 bytes over IPv4, 86 over IPv6.
     pub length: u32,
-    /// DSCP and ECN.
+    /// The octet of DSCP and ECN.
     pub traffic_class: u8,
     /// From one to the next.
     pub interval: Duration,
-    /// How many.
+    /// The number of frames.
     pub packets: u64,
     /// Where in a batch of the flood they go.
     pub place: Place,
@@ -85,7 +85,7 @@ pub struct Guaranteed {
 pub enum Place {
     /// Before its first frame.
     First,
-    /// Between its halves.
+    /// Between its two halves.
     Middle,
     /// After its last frame.
     Last,
@@ -93,7 +93,7 @@ pub enum Place {
     Any,
 }
 
-/// What a flood sent.
+/// The packets that a flood sent.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FloodReport {
     /// Frames of the flood that the system took; segments of super-packets each count.
@@ -214,7 +214,7 @@ impl Flood {
     }
 }
 
-/// The flood's thread.
+/// The state of the flood's thread.
 struct Running {
     plan: FloodPlan,
     flows: Vec<(Outlet, Vec<u8>)>,
@@ -410,7 +410,7 @@ impl Running {
         self.report.guaranteed += 1 - refused;
     }
 
-    /// Tells the receiver of guaranteed frames that there are no more.
+    /// Sends the receiver of guaranteed frames the mark of their end.
     fn end(&self) {
         let Some((plan, outlet)) = &self.guaranteed else { return };
         let mark = CLOCK.mark(Kind::End, plan.stream, self.guaranteed_tried());

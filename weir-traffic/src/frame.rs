@@ -3,7 +3,7 @@
 //! Invariant: a frame has the length that was asked for, up to [`FRAME_MAX`]; its IPv4 header
 //! checksum is right, and so is the UDP checksum over IPv6, where a host needs one.
 
-use weir_core::packet::{Addresses, Headers};
+use weir_core::packet::{Addresses, Checksum, Headers};
 use weir_host::netlink::Mac;
 use weir_sim::{Content, frame};
 
@@ -61,33 +61,21 @@ impl FrameMaker {
             Addresses::V4 { .. } => {
                 packet[4..6].copy_from_slice(&id.to_be_bytes());
                 packet[10..12].fill(0);
-                let sum = checksum(0, &packet[..20]);
-                packet[10..12].copy_from_slice(&sum.to_be_bytes());
+                let mut sum = Checksum::default();
+                sum.add(&packet[..20]);
+                packet[10..12].copy_from_slice(&sum.finish().to_be_bytes());
             }
             Addresses::V6 { .. } if packet.len() >= 48 && packet[6] == UDP => {
                 packet[46..48].fill(0);
+                let mut sum = Checksum::default();
                 let length = packet.len() as u32 - 40;
-                let sum = checksum(length + u32::from(UDP), &packet[8..]);
-                // A sum of zero is written as its other form [rfc768].
-                let sum = if sum == 0 { u16::MAX } else { sum };
-                packet[46..48].copy_from_slice(&sum.to_be_bytes());
+                sum.add(&(length + u32::from(UDP)).to_be_bytes());
+                sum.add(&packet[8..]);
+                packet[46..48].copy_from_slice(&sum.finish_nonzero().to_be_bytes());
             }
             _ => {}
         }
     }
-}
-
-/// The Internet checksum of `bytes` and of what `start` sums up.
-fn checksum(start: u32, bytes: &[u8]) -> u16 {
-    let pairs = bytes.chunks(2).map(|pair| {
-        let low = pair.get(1).copied().unwrap_or(0);
-        u64::from(u16::from_be_bytes([pair[0], low]))
-    });
-    let mut sum = u64::from(start) + pairs.sum::<u64>();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 const UDP: u8 = 17;
@@ -119,11 +107,15 @@ mod tests {
             let room = (out.len() - maker.front()).min(24);
             assert!(out[maker.front()..][..room].iter().all(|byte| *byte == 0xab));
             let packet = &out[maker.link..];
-            let sum = match addresses {
-                Addresses::V6 { .. } => checksum(packet.len() as u32 - 40 + 17, &packet[8..]),
-                _ => checksum(0, &packet[..20]),
-            };
-            assert_eq!(sum, 0, "{length}: the checksum is right");
+            let mut sum = Checksum::default();
+            match addresses {
+                Addresses::V6 { .. } => {
+                    sum.add_word(packet.len() as u16 - 40 + 17);
+                    sum.add(&packet[8..]);
+                }
+                _ => sum.add(&packet[..20]),
+            }
+            assert_eq!(sum.finish(), 0, "{length}: the checksum is right");
         }
     }
 

@@ -10,10 +10,10 @@
 /// The bytes of a mark; a shorter payload has none.
 pub const MARK_BYTES: usize = 24;
 
-/// What a packet says of itself.
+/// The mark in a packet's payload, by which its receiver measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
-    /// Whether it is a packet of the stream or says that the stream has ended.
+    /// A packet of the stream, or the end of the stream.
     pub kind: Kind,
     /// The clock of `sent_ns`.
     pub clock: Clock,
@@ -25,7 +25,7 @@ pub struct Mark {
     pub sent_ns: u64,
 }
 
-/// What a marked packet is.
+/// The kind of a marked packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A packet of the stream, or the start of a transfer over TCP.
@@ -45,7 +45,7 @@ pub enum Clock {
 }
 
 impl Mark {
-    /// Returns its bytes.
+    /// Returns the mark as the payload begins with it.
     pub fn bytes(&self) -> [u8; MARK_BYTES] {
         let mut bytes = [0; MARK_BYTES];
         bytes[..2].copy_from_slice(&MAGIC);

@@ -16,7 +16,7 @@ use weir_host::netlink::{Mac, Netlink};
 /// The interface on which raw frames are sent, and for which station.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RawPort {
-    /// The interface.
+    /// The name of the interface.
     pub interface: String,
     /// The station that its frames are for.
     pub to: Mac,
@@ -28,7 +28,7 @@ pub struct RawPort {
 pub(crate) enum Outlet {
     /// A connected UDP socket, and the bytes of a simulated frame before its payload.
     Udp { socket: Socket, front: u32 },
-    /// Frames.
+    /// Whole frames on an interface.
     Raw { socket: Arc<FrameSocket>, maker: FrameMaker },
 }
 

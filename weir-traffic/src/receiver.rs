@@ -29,12 +29,12 @@ use weir_host::netlink::Netlink;
 use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns};
 use weir_policy::table::Table;
 
-/// What to receive.
+/// The ports or the interface to receive on.
 #[derive(Clone, Debug)]
 pub struct ReceivePlan {
     /// UDP ports; with `raw`, the destination ports of frames that count, or all if empty.
     pub udp: Vec<u16>,
-    /// TCP ports.
+    /// TCP ports on which transfers are taken.
     pub tcp: Vec<u16>,
     /// Receive frames of this interface, not UDP sockets.
     pub raw: Option<String>,
@@ -57,7 +57,7 @@ struct Shared {
     tally: Mutex<Tally>,
 }
 
-/// What arrived so far.
+/// The packets that arrived so far.
 #[derive(Default)]
 struct Tally {
     streams: BTreeMap<Key, Arrivals>,
@@ -74,7 +74,7 @@ struct Key {
     stream: Option<u32>,
 }
 
-/// What arrived.
+/// The packets that arrived.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ReceiveReport {
     /// Each stream, by transport, sender and number.

@@ -29,7 +29,7 @@ use weir_policy::table::Table;
 use weir_sim::scenario::{Source, Traffic};
 use weir_sim::schedule::{Packets, Schedule};
 
-/// What to send.
+/// The streams to send, and how.
 #[derive(Clone, Debug)]
 pub struct SendPlan {
     /// The sources; stream 1 is the first.
@@ -63,7 +63,7 @@ pub struct Sender {
     transfers: Vec<JoinHandle<SentStream>>,
 }
 
-/// What threads and their owner share.
+/// The state that threads and their owner share.
 #[derive(Default)]
 pub(crate) struct Shared {
     pub stop: AtomicBool,
@@ -71,25 +71,25 @@ pub(crate) struct Shared {
     pub bytes: AtomicU64,
 }
 
-/// What was sent.
+/// The packets that were sent.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SendReport {
     /// Each stream, in the order of the sources.
     pub streams: Vec<SentStream>,
 }
 
-/// What was sent of one stream.
+/// The packets that were sent of one stream.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SentStream {
     /// The name of its source.
     pub name: String,
     /// The kind of its source.
     pub kind: &'static str,
-    /// Its number.
+    /// The number in its marks.
     pub stream: u32,
     /// `udp`, `tcp` or `raw`.
     pub transport: &'static str,
-    /// The receiver.
+    /// The address of the receiver.
     pub to: String,
     /// Packets that the system took; for TCP, transfers that were received in whole.
     pub packets: u64,
@@ -459,7 +459,8 @@ impl Sending {
         self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Tells the receivers that the streams have ended, a few times, since marks can be lost too.
+    /// Sends the receivers the marks of the streams' ends, a few times, since marks can be lost
+    /// too.
     fn end(&mut self) {
         let until = monotonic_ns().saturating_add(END_MAX_NS);
         for turn in 0..END_MARKS {
@@ -500,7 +501,7 @@ impl Marking for (Clock, i64) {
     }
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Default)]
 pub(crate) struct Given {
     /// Messages that the system took or refused.

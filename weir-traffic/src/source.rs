@@ -10,7 +10,7 @@ use weir_sim::scenario::Source;
 /// Returns the source of this kind with these keys of a scenario, whose packets go to `to`.
 ///
 /// # Errors
-/// What a scenario's reader finds wrong.
+/// When a scenario's reader finds an error; the text has it.
 pub fn source(name: &str, kind: &str, to: IpAddr, keys: &[(&str, &str)]) -> Result<Source, String> {
     let text = source_text(name, kind, to, keys);
     let none = |_: &Path| -> io::Result<Vec<u8>> { Err(io::ErrorKind::NotFound.into()) };

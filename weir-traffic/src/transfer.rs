@@ -175,7 +175,7 @@ fn elapsed(since_ns: u64) -> units::Duration {
     units::Duration::from_nanos(monotonic_ns() - since_ns)
 }
 
-/// Tells the receiver on a connection of its own how many transfers there were.
+/// Sends the receiver the number of transfers, on a connection of its own.
 fn end(transfer: &Transfer) {
     let Ok(mut socket) = transfer.connect() else { return };
     let mark = transfer.clock.mark(Kind::End, transfer.report.stream, transfer.report.packets);

@@ -10,10 +10,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 use weir_bench::bench::classify::RULES;
 use weir_bench::bench::figure::{self, Figure};
 use weir_bench::bench::{self, Effort, LEAVES, LEAVES_REPORTED, Lengths, Workload};
 use weir_bench::bench::{instructions, profile};
+use weir_cli::time::{LEAST, seconds};
 
 /// Measures what a packet costs in every scheduler, beside `fifo` in the same run.
 ///
@@ -42,9 +44,10 @@ pub struct Bench {
     #[arg(long, conflicts_with_all = ["classify", "beside", "explain", "memory", "check"])]
     #[arg(conflicts_with_all = ["instructions", "profile", "length", "packets"])]
     live: bool,
-    /// With --live: the duration of all measurements together, in seconds.
-    #[arg(long, default_value_t = 60.0, requires = "live")]
-    seconds: f64,
+    /// With --live: the duration of all measurements together.
+    #[arg(long, value_name = "N|TIME", default_value = "60", requires = "live",
+        value_parser = seconds(LEAST..=Duration::from_hours(1)))]
+    seconds: Duration,
     /// Measure the classifiers instead, and compare them with the plain search of ten rules. Exit 1
     /// if many rules cost more than 3 times as much as ten, or a packet of a known flow more than
     /// 60 ns.

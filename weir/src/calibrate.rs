@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use weir_bench::rig;
 use weir_bench::score::calibrate;
+use weir_cli::time::seconds;
 
 /// Measures what this host adds to a simulated link, for `weir sim --host`.
 ///
@@ -15,10 +16,10 @@ use weir_bench::score::calibrate;
 /// docs/calibration.md describes it.
 #[derive(clap::Args)]
 pub struct Calibrate {
-    /// How long to probe, in seconds.
-    #[arg(long, value_name = "N", default_value_t = 30,
-        value_parser = clap::value_parser!(u64).range(6..=300))]
-    seconds: u64,
+    /// How long to probe.
+    #[arg(long, value_name = "N|TIME", default_value = "30",
+        value_parser = seconds(Duration::from_secs(6)..=Duration::from_mins(5)))]
+    seconds: Duration,
     /// Write the calibration to this file, not to the standard output.
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
@@ -36,7 +37,7 @@ impl Calibrate {
         // Before the probe: it would be lost where nothing can be written.
         let file = self.write.as_deref().map(WholeFile::create).transpose();
         let file = file.map_err(|error| error.to_string())?;
-        let calibration = calibrate::probe(Duration::from_secs(self.seconds))?;
+        let calibration = calibrate::probe(self.seconds)?;
         let text = calibration.to_toml();
         file.map_or(Ok(()), |file| file.finish(text.as_bytes()))?;
         match output.format {

@@ -5,6 +5,7 @@ use crate::output::{Exit, Format, Output};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_cli::time::time;
 use weir_control::client;
 use weir_control::places::Places;
 use weir_control::protocol::{Answer, Changed, Request, Terms};
@@ -52,15 +53,6 @@ impl Options {
     }
 }
 
-/// Reads a time such as `60s` or `5 min`.
-pub fn time(text: &str) -> Result<Duration, String> {
-    match text.parse::<weir_core::units::Duration>() {
-        Ok(time) if time.as_nanos() >= 1_000_000 => Ok(Duration::from_nanos(time.as_nanos())),
-        Ok(_) => Err("at least 1 ms".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
 /// Asks the link of this name, or behind this socket.
 ///
 /// # Errors
@@ -76,7 +68,7 @@ pub fn ask(name: &str, control: Option<&PathBuf>, request: &Request) -> Result<A
     }
 }
 
-/// Asks for a change and prints what became of it.
+/// Requests a change and prints the result.
 pub fn change(output: &Output, name: &str, options: &Options, request: &Request) -> Exit {
     match ask(name, options.control.as_ref(), request) {
         Ok(Answer::Changed(changed)) => print(output, name, options.dry_run, &changed),
@@ -138,7 +130,7 @@ fn lines(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{}\n", text.trim_end()) }
 }
 
-/// Asks for what has no figures and prints that it was done.
+/// Sends a request that has no figures, and prints that it was carried out.
 pub fn done(output: &Output, name: &str, control: Option<&PathBuf>, request: &Request) -> Exit {
     match ask(name, control, request) {
         Ok(Answer::Done) => {

@@ -24,7 +24,9 @@ use weir_sim::read;
 
 /// Checks a policy, a deployment or a scenario: what is wrong, where, and how to cure it.
 ///
-/// Exits 0 without errors (there may be warnings), 1 with errors, 2 if the file cannot be read.
+/// Exits 0 without errors (there may be warnings), 1 with errors, 2 if the file cannot be read. A
+/// file of the API that is there and that `weir up` refuses is an error, one that is not there is a
+/// warning: this may be another machine.
 #[derive(clap::Args)]
 pub struct Check {
     /// The policy, deployment or scenario, in TOML.
@@ -45,7 +47,7 @@ struct Checked<'a, F> {
     findings: &'a [F],
     #[serde(skip_serializing_if = "Option::is_none")]
     bounds: Option<Vec<RowFigures<'a>>>,
-    /// What `weir up` needs at most.
+    /// The most memory that `weir up` needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<Memory>,
     /// Files, and the user, that `weir up` would miss or refuse on this machine.
@@ -166,18 +168,21 @@ fn check_deployment(
     let user = plan.and_then(deploy::missing_user);
     let api = plan.and_then(|plan| api::read(plan, site::check).err());
     let api = api.map(|why| format!("`weir up` will not start: {why}"));
+    let is_wrong = api.is_some() && plan.is_some_and(api::is_here);
     if output.format == Format::Json {
         let bounds = rows.as_ref().map(|rows| rows.iter().map(RowFigures::of).collect());
         let memory = Some(memory);
         let missing = files.into_iter().chain(user).chain(api).collect();
         output.json(&Checked { memory, missing, ..checked(name, "deployment", outcome, bounds) });
-        return Exit::Clean;
+        return if is_wrong { Exit::Faults } else { Exit::Clean };
     }
     let exit = print_all(output, (name, "deployment"), outcome, rows);
     output.text(&memory.to_string());
     files.iter().for_each(|text| output.text(&format!("note: {text}\n")));
-    user.iter().chain(&api).for_each(|text| output.text(&format!("warning: {text}\n")));
-    exit
+    user.iter().for_each(|text| output.text(&format!("warning: {text}\n")));
+    let severity = if is_wrong { "error" } else { "warning" };
+    api.iter().for_each(|text| output.text(&format!("{severity}: {text}\n")));
+    if is_wrong { Exit::Faults } else { exit }
 }
 
 /// As [`print()`], with the guarantees of classes if requested.

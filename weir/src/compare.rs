@@ -21,7 +21,7 @@ use weir_sim::replicate::{self, REPLICATIONS_MAX};
 pub struct Compare {
     /// The scenario, in TOML.
     scenario: PathBuf,
-    /// The schedulers.
+    /// The schedulers to compare, by keyword.
     #[arg(long, value_name = "KEYWORD,...", value_delimiter = ',', required = true)]
     schedulers: Vec<String>,
     /// In a network: the link whose scheduler is replaced; by default the only outlet with a

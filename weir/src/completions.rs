@@ -10,7 +10,7 @@ use clap_complete::{Shell, generate};
 /// For bash: `weir completions bash > ~/.local/share/bash-completion/completions/weir`.
 #[derive(clap::Args)]
 pub struct Completions {
-    /// The shell.
+    /// The shell that completes.
     #[arg(value_enum)]
     shell: Shell,
 }

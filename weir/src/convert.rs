@@ -21,7 +21,7 @@ use weir_sim::compare::find;
 pub struct Convert {
     /// The policy, in TOML; `-` for standard input.
     policy: PathBuf,
-    /// The scheduler.
+    /// The keyword of the scheduler to translate for.
     #[arg(long, value_name = "KEYWORD")]
     scheduler: String,
     /// Write the policy to this file instead of standard output.

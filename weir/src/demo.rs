@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_bench::demo::{self, Failure, Phase, Whole};
+use weir_cli::time::seconds;
 use weir_gateway::beside::Both;
 use weir_gateway::record::Record;
 use weir_host::signals::StopSignal;
@@ -21,9 +22,9 @@ use weir_host::signals::StopSignal;
 /// not, 130 if interrupted.
 #[derive(clap::Args)]
 pub struct Demo {
-    /// Seconds to measure, after 2 seconds of warm-up and before 5 of changed rates.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(seconds()))]
-    seconds: u64,
+    /// Measure for so long, after 2 seconds of warm-up and before 5 of changed rates.
+    #[arg(long, value_name = "N|TIME", default_value = "10", value_parser = seconds(demo::TIMES))]
+    seconds: Duration,
     /// Print the policy of the demo and exit.
     #[arg(long)]
     policy: bool,
@@ -31,10 +32,6 @@ pub struct Demo {
     /// address of the page and serves it until Ctrl-C.
     #[arg(long, conflicts_with = "policy")]
     view: bool,
-}
-
-fn seconds() -> std::ops::RangeInclusive<u64> {
-    demo::SECONDS
 }
 
 impl Run for Demo {
@@ -56,7 +53,7 @@ impl Run for Demo {
             output.json_by_line();
         }
         let bar = Bar::new();
-        let asked = (Duration::from_secs(self.seconds), self.view);
+        let asked = (self.seconds, self.view);
         let outcome = demo::run(asked, &stop, &mut |phase, part| bar.tell(phase, part));
         bar.bar.finish_and_clear();
         match outcome {

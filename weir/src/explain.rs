@@ -9,6 +9,8 @@ use serde::Serialize;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weir_cli::time::{LEAST, YEAR, seconds};
 use weir_control::protocol::Request;
 use weir_trace::causes::{self, Ask, Causes};
 use weir_trace::explain::SLOWEST_MAX;
@@ -35,10 +37,9 @@ pub struct Explain {
     /// The control socket of the link, instead of the one found by its name.
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Record the link for so long, in seconds.
-    #[arg(long, value_name = "S", default_value_t = SECONDS_DEFAULT,
-        value_parser = clap::value_parser!(u32).range(1..))]
-    seconds: u32,
+    /// Record the link for so long.
+    #[arg(long, value_name = "N|TIME", default_value = "10", value_parser = seconds(LEAST..=YEAR))]
+    seconds: Duration,
     /// Only this direction; by default each in turn.
     #[arg(long, value_name = "NAME")]
     direction: Option<String>,
@@ -89,7 +90,7 @@ impl Explain {
     fn record(&self, path: &Path) -> Result<(), String> {
         let name = self.control.is_none().then(|| self.what.display().to_string());
         let link = Link { name, control: self.control.clone() };
-        let request = Request::Record { for_ms: Some(u64::from(self.seconds) * 1000) };
+        let request = Request::Record { for_ms: Some(self.seconds.as_millis() as u64) };
         match record::fetch(&link, &request, path) {
             Ok(_saved) => Ok(()),
             Err(why) => Err(format!("there is no file {}; {why}", self.what.display())),
@@ -169,7 +170,5 @@ fn of(path: &Path, error: &str) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// How long a link is recorded.
-const SECONDS_DEFAULT: u32 = 10;
 /// How many of the slowest packets are told of.
 const WORST_DEFAULT: u16 = 10;

@@ -27,8 +27,8 @@ pub struct Fork {
     /// The moment, from the beginning of the record: 3s.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = time)]
     at: Duration,
-    /// What is set then, as `weir set` takes it: class.voice.rate=2Mbit/s. May be given several
-    /// times.
+    /// The settings at that moment, as `weir set` takes them: class.voice.rate=2Mbit/s. May be
+    /// given several times.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// The direction; needed if there are several.

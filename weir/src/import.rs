@@ -22,7 +22,7 @@ pub struct Import {
     /// The language: `altq`, `pf`, or `tc` for a shell script or a `tc -batch` file.
     #[arg(value_parser = PossibleValuesParser::new(LANGUAGES.iter().map(|row| row.name)))]
     language: String,
-    /// The file.
+    /// The configuration file of that tool.
     file: PathBuf,
     /// Convert only the policy of this interface.
     #[arg(long, value_name = "NAME")]

@@ -20,7 +20,8 @@ use weir_policy::render;
 /// Writes a commented policy for each direction of a line, and a deployment that joins them.
 ///
 /// Hosts share the line evenly, queues are short, and calls and bulk traffic are told apart by
-/// DSCP. Asks on a terminal for what is missing. Overwrites nothing.
+/// DSCP. Joins two interfaces as a bridge, or with `--host` shapes one interface of this machine.
+/// Asks on a terminal for what is missing. Overwrites nothing.
 #[derive(clap::Args)]
 pub struct Init {
     /// The rate towards you, such as "20 Mbit/s".
@@ -38,6 +39,10 @@ pub struct Init {
     /// The interface towards the line.
     #[arg(long, value_name = "NAME", default_value = "wan0")]
     outside: String,
+    /// In place of two interfaces: the interface of this machine towards the line. Addresses,
+    /// routes and firewall stay as they are.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["inside", "outside"])]
+    host: Option<String>,
     /// The folder of the files; it is made if it does not exist.
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -57,7 +62,7 @@ struct Link {
 /// A direction, and what its hosts are told apart by.
 struct Direction {
     name: &'static str,
-    hash: &'static str,
+    isolate: &'static str,
     fair: &'static str,
 }
 
@@ -105,19 +110,24 @@ impl Run for Init {
 impl Init {
     fn write(&self, output: &Output) -> Result<Exit, String> {
         self.check_interfaces()?;
-        let down = asked(self.down, "--down", "The rate towards you, such as 20 Mbit/s")?;
-        let up = asked(self.up, "--up", "The rate away from you, such as 5 Mbit/s")?;
-        let link = asked(self.link, "--link", &format!("The kind of line: {}", Link::all()))?;
-        let policies = [policy(&DIRECTIONS[0], down, &link)?, policy(&DIRECTIONS[1], up, &link)?];
+        self.check_missing()?;
+        let down = asked(self.down, "The rate towards you, such as 20 Mbit/s")?;
+        let up = asked(self.up, "The rate away from you, such as 5 Mbit/s")?;
+        let link = asked(self.link, &format!("The kind of line: {}", Link::all()))?;
+        let directions = if self.host.is_some() { HOST_DIRECTIONS } else { DIRECTIONS };
+        let policies = [policy(&directions[0], down, &link)?, policy(&directions[1], up, &link)?];
         let [download, upload] = policies;
-        let deployment = fill(
-            DEPLOYMENT,
-            &[
-                ("NAME", NAME),
-                ("INSIDE", &quoted(&self.inside)),
-                ("OUTSIDE", &quoted(&self.outside)),
-            ],
-        );
+        let deployment = match &self.host {
+            Some(host) => fill(HOST, &[("NAME", NAME), ("HOST", &quoted(host))]),
+            None => fill(
+                DEPLOYMENT,
+                &[
+                    ("NAME", NAME),
+                    ("INSIDE", &quoted(&self.inside)),
+                    ("OUTSIDE", &quoted(&self.outside)),
+                ],
+            ),
+        };
         let files = [("download.toml", download), ("upload.toml", upload), (MAIN, deployment)];
         if let Some(faults) = faults(&files, output) {
             return Ok(faults);
@@ -126,13 +136,38 @@ impl Init {
         let names = files.map(|(name, _)| self.out.join(name).display().to_string()).to_vec();
         match output.format {
             Format::Json => output.json(&Written { files: names }),
-            Format::Text => output.text(&next_steps(&names)),
+            Format::Text => output.text(&next_steps(&names, self.host.as_deref())),
         }
         Ok(Exit::Clean)
     }
 
+    /// Where nobody can be asked, names all options that are missing.
+    fn check_missing(&self) -> Result<(), String> {
+        let options = [
+            ("--down", self.down.is_none()),
+            ("--up", self.up.is_none()),
+            ("--link", self.link.is_none()),
+        ];
+        let missing = options.into_iter().filter(|row| row.1).map(|row| row.0);
+        let missing = missing.collect::<Vec<_>>().join(" and ");
+        if missing.is_empty() || io::stdin().is_terminal() {
+            return Ok(());
+        }
+        let is = if missing.contains(' ') { "are" } else { "is" };
+        Err(format!(
+            "{missing} {is} missing, and there is no terminal to ask on: write `weir init --down \
+             50Mbit/s --up 10Mbit/s --link KIND`, where KIND is {}",
+            Link::all()
+        ))
+    }
+
     fn check_interfaces(&self) -> Result<(), String> {
-        for (option, name) in [("--inside", &self.inside), ("--outside", &self.outside)] {
+        let two = [("--inside", &self.inside), ("--outside", &self.outside)];
+        let named = match &self.host {
+            Some(host) => vec![("--host", host)],
+            None => two.to_vec(),
+        };
+        for (option, name) in named {
             if !is_interface(name) {
                 return Err(format!(
                     "{option} {name:?}: Linux has no interface of this name; write the name that \
@@ -140,7 +175,7 @@ impl Init {
                 ));
             }
         }
-        if self.inside == self.outside {
+        if self.host.is_none() && self.inside == self.outside {
             let name = &self.inside;
             return Err(format!("--inside and --outside are both {name}; name two interfaces"));
         }
@@ -182,22 +217,19 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Returns the value of an option, or asks for it on a terminal.
-fn asked<T: FromStr>(given: Option<T>, option: &str, question: &str) -> Result<T, String>
+/// Returns the value of an option, or asks for it on the terminal.
+fn asked<T: FromStr>(given: Option<T>, question: &str) -> Result<T, String>
 where
     T::Err: std::fmt::Display,
 {
     if let Some(value) = given {
         return Ok(value);
     }
-    let missing = || format!("{option} is missing: write it, or run `weir init` on a terminal");
-    if !io::stdin().is_terminal() {
-        return Err(missing());
-    }
-    answer(io::stdin().lock().lines(), question).ok_or_else(missing)
+    let missing = || "that was no answer: write the options, which `weir init --help` lists";
+    answer(io::stdin().lock().lines(), question).ok_or_else(|| missing().to_owned())
 }
 
-/// Asks until a line is a value; returns nothing after too many that are none.
+/// Repeats the question until a line is a value; returns nothing after too many that are none.
 fn answer<T: FromStr>(
     mut lines: impl Iterator<Item = io::Result<String>>,
     question: &str,
@@ -226,25 +258,22 @@ fn policy(direction: &Direction, line: Rate, link: &Link) -> Result<String, Stri
         let min = Rate::new(RATE_MIN).map_or_else(String::new, |rate| rate.to_string());
         return Err(format!("a line of {line} is below {min}, and a call would fill it"));
     }
-    // Rounded down to whole kbit/s, so that the parts never exceed the whole.
-    let part = |percent: u64| bits / 100 * percent / 1000;
-    let rate = |kbits: u64| format!("{kbits} kbit/s");
-    let whole = part(PERCENT);
-    let of_whole = |percent: u64| rate(whole * percent / 100);
     let values = [
         ("DIRECTION", direction.name.to_owned()),
         ("LINE_RATE", line.to_string()),
         ("LINK", link.word.to_owned()),
-        ("RATE", rate(whole)),
+        // Rounded down to whole kbit/s.
+        ("RATE", format!("{} kbit/s", bits / 100 * PERCENT / 1000)),
         ("PERCENT", PERCENT.to_string()),
         ("OVERHEAD", link.overhead.to_owned()),
         ("WHAT", link.what.to_owned()),
-        ("VOICE_RATE", of_whole(VOICE_PERCENT)),
-        ("VOICE_CEIL", of_whole(2 * VOICE_PERCENT)),
-        ("HASH", direction.hash.to_owned()),
+        ("NAME", NAME.to_owned()),
+        ("VOICE", VOICE_PERCENT.to_string()),
+        ("VOICE_CEIL", (2 * VOICE_PERCENT).to_string()),
+        ("ISOLATE", direction.isolate.to_owned()),
         ("FAIR", direction.fair.to_owned()),
-        ("HOSTS_RATE", of_whole(HOSTS_PERCENT)),
-        ("BULK_RATE", of_whole(BULK_PERCENT)),
+        ("HOSTS", HOSTS_PERCENT.to_string()),
+        ("BULK", BULK_PERCENT.to_string()),
     ];
     let values: Vec<_> = values.iter().map(|(word, value)| (*word, value.as_str())).collect();
     Ok(fill(POLICY, &values))
@@ -272,22 +301,37 @@ fn faults(files: &[(&str, String)], output: &Output) -> Option<Exit> {
     Some(Exit::Faults)
 }
 
-fn next_steps(names: &[String]) -> String {
+fn next_steps(names: &[String], host: Option<&str>) -> String {
     let [download, upload, deployment] = names else { return String::new() };
+    let place = host.map_or_else(
+        || "between the interfaces that it names".to_owned(),
+        |host| format!("at {host}, which keeps its addresses"),
+    );
     format!(
         "written: {download}, {upload}, {deployment}\n\
          check:   weir check {deployment} --bounds\n\
-         run:     weir up {deployment}     (as root, between the interfaces that it names)\n"
+         run:     weir up {deployment}     (as root, {place})\n\
+         see:     weir status {NAME} --hosts 5     (who sends, what waits, and what was lost)\n\
+         try:     ping a far host while something uploads: it takes a few ms longer than on an idle \
+         line, and without Weir often hundreds\n\
+         change:  weir set {NAME} upload:link.rate=9Mbit/s     (the line became slower: all classes \
+         follow)\n"
     )
 }
 
-/// What a frame takes on each kind of line, beside its own bytes.
-const LINKS: [Link; 5] = [
+/// The bytes of a frame on each kind of line, beside its own.
+const LINKS: [Link; 6] = [
+    Link {
+        word: "fibre",
+        lines: "fibre without PPPoE",
+        overhead: "\"ethernet\"",
+        what: "fibre: check sequence, preamble and gap of Ethernet, no less than its frames have",
+    },
     Link {
         word: "ethernet",
-        lines: "fibre or Ethernet without PPPoE",
+        lines: "Ethernet without PPPoE",
         overhead: "\"ethernet\"",
-        what: "fibre or Ethernet without PPPoE: check sequence, preamble and gap",
+        what: "Ethernet without PPPoE: check sequence, preamble and gap",
     },
     Link {
         word: "pppoe",
@@ -315,11 +359,33 @@ const LINKS: [Link; 5] = [
     },
 ];
 const DIRECTIONS: [Direction; 2] = [
-    Direction { name: "download", hash: "dstaddr", fair: "each host of your network has its part" },
-    Direction { name: "upload", hash: "srcaddr", fair: "each host of your network has its part" },
+    Direction {
+        name: "download",
+        isolate: "flows within dstaddr",
+        fair: "each host of your network has an equal part",
+    },
+    Direction {
+        name: "upload",
+        isolate: "flows within srcaddr",
+        fair: "each host of your network has an equal part",
+    },
+];
+/// Where the line begins at this machine, all that it sends has its own address.
+const HOST_DIRECTIONS: [Direction; 2] = [
+    Direction {
+        name: "download",
+        isolate: "flows within srcaddr",
+        fair: "each host at the other end has an equal part",
+    },
+    Direction {
+        name: "upload",
+        isolate: "flows within dstaddr",
+        fair: "each host at the other end has an equal part",
+    },
 ];
 const POLICY: &str = include_str!("init/policy.txt");
 const DEPLOYMENT: &str = include_str!("init/deployment.txt");
+const HOST: &str = include_str!("init/host.txt");
 /// The file that names the others.
 const MAIN: &str = "deployment.toml";
 /// The deployment's name in `weir status`.
@@ -338,7 +404,7 @@ const QUESTIONS_MAX: usize = 5;
 mod tests {
     use super::*;
 
-    /// Answers the question for a kind of line; checks which is taken, by its word.
+    /// Replies to the question for a kind of line; checks which is taken, by its word.
     fn check(lines: &str, word: Option<&str>) {
         let answer = answer::<Link>(lines.lines().map(|line| Ok(line.to_owned())), "kind");
         assert_eq!(answer.map(|link| link.word), word, "{lines:?}");

@@ -21,17 +21,17 @@ pub enum Kind {
     Deployment,
     /// Sources, and the links that they share.
     Scenario,
-    /// Recorded packets.
+    /// A capture: recorded packets.
     Capture,
-    /// What `--format json` and `--json` write, or other JSON.
+    /// The output of `--format json` and `--json`, or other JSON.
     Json,
-    /// What `--parquet` writes.
+    /// The output of `--parquet`.
     Parquet,
     /// Commands of `tc`.
     Tc,
-    /// An altq.conf.
+    /// A configuration of altqd: altq.conf.
     Altq,
-    /// A pf.conf.
+    /// A configuration of pf: pf.conf.
     Pf,
     /// Rows of cells in CSV, such as the list of a template.
     List,

@@ -76,6 +76,7 @@ verbs! {
         gateway::Gateway,
         rsvp::Rsvp,
         restart::Restart,
+        stop::Stop,
         status::Status,
         top::Top,
         view::View,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// For example `weir man /usr/local/share/man/man1`.
 #[derive(clap::Args)]
 pub struct Man {
-    /// The folder.
+    /// The folder that gets the pages; it is created.
     folder: PathBuf,
 }
 

@@ -6,9 +6,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use weir_host::signals::StopSignal;
 
-/// What the module did.
+/// The end of the module's process.
 pub struct Ended {
-    /// What it printed.
+    /// Its output.
     pub text: String,
     /// How it ended: done, not done for a reason that it told, or stopped.
     pub exit: Exit,
@@ -47,7 +47,7 @@ pub fn run(arguments: Vec<OsString>, input: &[u8], needs: &str) -> Result<Ended,
         Some(2) => Exit::Usage,
         Some(130) => Exit::Interrupted,
         Some(code) => return Err(failed(format!("exited with {code}"))),
-        // By a signal, which whoever sent it knows.
+        // By a signal, so its sender knows.
         None => Exit::Interrupted,
     };
     Ok(Ended { text: String::from_utf8_lossy(&ended.stdout).into_owned(), exit })

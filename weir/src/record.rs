@@ -6,10 +6,12 @@ use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::net::Shutdown;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use weir_cli::time::{LEAST, YEAR, seconds};
 use weir_control::client;
 use weir_control::places::Places;
 use weir_control::protocol::Request;
@@ -32,12 +34,13 @@ pub struct Record {
     /// The control socket, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// The file; one that exists is replaced. `-` is standard output.
+    /// The file, which only its owner may read; a record that is there is replaced, any other file
+    /// is not. `-` is standard output.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Record for so long, in seconds.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    seconds: Option<u32>,
+    /// Record for so long.
+    #[arg(long, value_name = "N|TIME", value_parser = seconds(LEAST..=YEAR))]
+    seconds: Option<Duration>,
     /// Write what the link did of late, and end: it must keep that, by `ring = "64 MiB"` in
     /// `[deployment]`.
     #[arg(long, conflicts_with = "seconds")]
@@ -46,7 +49,7 @@ pub struct Record {
 
 impl Run for Record {
     fn run(self, output: &Output) -> Exit {
-        let for_ms = self.seconds.map(|seconds| u64::from(seconds) * 1000);
+        let for_ms = self.seconds.map(|time| time.as_millis() as u64);
         let link = Link { name: self.name, control: self.control };
         let request = if self.last { Request::Snapshot {} } else { Request::Record { for_ms } };
         save(&link, &request, &self.output, output)
@@ -55,9 +58,9 @@ impl Run for Record {
 
 /// How a link is named.
 pub struct Link {
-    /// By its name.
+    /// The name of the link.
     pub name: Option<String>,
-    /// By its socket.
+    /// The path of its control socket.
     pub control: Option<PathBuf>,
 }
 
@@ -83,14 +86,35 @@ pub fn fetch(link: &Link, request: &Request, path: &Path) -> Result<Saved, Strin
     let name = link.name.clone().unwrap_or_default();
     let socket = link.control.clone().map_or_else(|| Places::of_process().find(&name), Ok)?;
     let stream = client::follow(&socket, request)?;
-    let cannot = |error| format!("cannot write {}: {error}", path.display());
     // Before signals are handled: to open a pipe that nobody reads waits for ever.
     let to: Box<dyn Write + Send> = match is_standard(path) {
         true => Box::new(io::stdout()),
-        false => Box::new(File::create(path).map_err(cannot)?),
+        false => Box::new(create(path)?),
     };
     let stop = StopSignal::install().map_err(|error| error.to_string())?;
     receive(&stream, to, &Progress::default(), &|| stop.requested())
+}
+
+/// Opens the file of a record: a new one of mode 0600, since frames are nobody else's business, or
+/// one that is replaced, a record or nothing yet.
+fn create(path: &Path) -> Result<File, String> {
+    let cannot = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    let is_file = path.metadata().is_ok_and(|found| found.is_file());
+    if is_file && !is_replaceable(path).map_err(cannot)? {
+        return Err(format!(
+            "{} is there and no record; name another file, or remove it first",
+            path.display()
+        ));
+    }
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path).map_err(cannot)
+}
+
+/// Returns whether a file holds a record, whole or not, or nothing.
+fn is_replaceable(path: &Path) -> io::Result<bool> {
+    let file = File::open(path)?;
+    Ok(file.metadata()?.len() == 0 || RecordReader::new(BufReader::new(file)).is_ok())
 }
 
 /// Returns whether a path stands for standard output.
@@ -117,7 +141,7 @@ impl Progress {
     }
 }
 
-/// What was received.
+/// The record that was received.
 pub struct Saved {
     frames: u64,
     bytes: u64,
@@ -175,7 +199,7 @@ pub fn receive(
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 if should_end() {
-                    // One that is gone needs to hear nothing.
+                    // A link that is gone needs no request.
                     let _gone = stream.shutdown(Shutdown::Write);
                     return;
                 }
@@ -261,3 +285,26 @@ impl Drop for Both<'_> {
 const LOOK: Duration = Duration::from_millis(20);
 /// Bytes that are read and written at once.
 const PART: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_a_record_or_an_empty_file_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("home.toml");
+        let policy = "[link]\nrate = \"10 Mbit/s\"\n";
+        std::fs::write(&path, policy).expect("written");
+        let why = create(&path).expect_err("a policy is no record");
+        assert!(why.contains("is there and no record"), "{why}");
+        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), policy);
+
+        let path = folder.path().join("r.pcapng");
+        drop(create(&path).expect("a new file"));
+        let mode = path.metadata().expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        drop(create(&path).expect("an empty file is replaced"));
+    }
+}

@@ -2,9 +2,10 @@
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
-use crate::send::{TURN, seconds, spinner};
+use crate::send::{TURN, spinner};
 use std::thread;
 use std::time::{Duration, Instant};
+use weir_cli::time::{LEAST, YEAR, seconds};
 use weir_host::signals::StopSignal;
 use weir_traffic::{ReceivePlan, Receiver};
 
@@ -36,8 +37,8 @@ pub struct Recv {
     #[arg(long, requires = "raw")]
     all_ports: bool,
     /// End after this time at the latest.
-    #[arg(long, value_parser = seconds)]
-    seconds: Option<f64>,
+    #[arg(long, value_name = "N|TIME", value_parser = seconds(LEAST..=YEAR))]
+    seconds: Option<Duration>,
     /// End when this many streams have ended, not after the first.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     streams: u16,
@@ -56,7 +57,7 @@ impl Recv {
         let receiver = Receiver::start(&plan).map_err(|error| error.to_string())?;
         output.warn(&format!("receiving {}", self.place()));
         let start = Instant::now();
-        let end = self.seconds.map(Duration::from_secs_f64);
+        let end = self.seconds;
         let bar = spinner();
         let over = || stop.requested() || end.is_some_and(|end| start.elapsed() >= end);
         while !over() {
@@ -95,7 +96,7 @@ impl Recv {
         plan
     }
 
-    /// What is received, in words.
+    /// Returns the place of reception in words.
     fn place(&self) -> String {
         let ports: Vec<_> = self.ports.iter().map(u16::to_string).collect();
         let noun = if ports.len() == 1 { "port" } else { "ports" };

@@ -4,9 +4,8 @@
 //! those of the other kinds, and the pages, which are made from the schemas.
 
 mod about;
-mod deployment;
+mod keys;
 mod page;
-mod scenario;
 
 use crate::Run;
 use crate::output::{Exit, Output};
@@ -15,7 +14,8 @@ use weir_core::classify::{CLASSIFIERS, MatchOrder};
 use weir_core::link::Framing;
 use weir_core::parameter::{Kind, Parameter, Scope};
 use weir_core::police::METERS;
-use weir_core::queue::DROPPERS;
+use weir_core::packet::FlowKey;
+use weir_core::queue::{DROPPERS, SHORT_KEY};
 use weir_core::sched::{Descriptor, SCHEDULERS};
 use weir_core::units::{Bytes, Dimension};
 use weir_policy::policy::PLACES_MAX;
@@ -36,9 +36,9 @@ pub struct Schema {
 enum Kinds {
     /// A link, its classes and rules.
     Policy,
-    /// What `weir sim` simulates.
+    /// Sources and links, for `weir sim`.
     Scenario,
-    /// What `weir up` runs.
+    /// Ports and directions, for `weir up`.
     Deployment,
 }
 
@@ -47,9 +47,9 @@ impl Run for Schema {
         match (self.kind, self.markdown) {
             (Kinds::Policy, false) => output.json(&policy()),
             (Kinds::Policy, true) => output.text(&page::policy()),
-            (Kinds::Scenario, false) => output.json(&scenario::schema()),
+            (Kinds::Scenario, false) => output.json(&keys::scenario()),
             (Kinds::Scenario, true) => output.text(&page::scenario()),
-            (Kinds::Deployment, false) => output.json(&deployment::schema()),
+            (Kinds::Deployment, false) => output.json(&keys::deployment()),
             (Kinds::Deployment, true) => output.text(&page::deployment()),
         }
         Exit::Clean
@@ -71,6 +71,7 @@ fn policy() -> Value {
             "promise": { "type": "array", "items": promise() },
             "plan": { "type": "object", "additionalProperties": { "type": "object" } },
             "template": true,
+            "exception": { "type": "object", "additionalProperties": { "type": "object" } },
         },
         "additionalProperties": false,
         "allOf": [{ "properties": { "link": {
@@ -207,6 +208,7 @@ fn common_class() -> Map<String, Value> {
         "default": { "type": "boolean" },
         "queue": { "$ref": "#/$defs/queue" },
         "police": { "$ref": "#/$defs/police" },
+        (SHORT_KEY): { "enum": FlowKey::ISOLATION_WORDS },
         "hash": { "enum": ["dstaddr", "srcport", "full", "srcaddr", "srcaddr,dstaddr"] },
         "queues": { "type": "integer", "minimum": 1, "maximum": 2048 },
         "places": places(),
@@ -228,7 +230,11 @@ fn places() -> Value {
         count,
         {
             "type": "object",
-            "properties": { "count": count, "queue": { "$ref": "#/$defs/queue" } },
+            "properties": {
+                "count": count,
+                "queue": { "$ref": "#/$defs/queue" },
+                (SHORT_KEY): { "enum": FlowKey::ISOLATION_WORDS },
+            },
             "required": ["count"],
         },
     ] })
@@ -239,7 +245,9 @@ fn queue() -> Value {
     let one = |(index, row): (usize, &weir_core::queue::DropperDescriptor)| {
         let mut keys = table(row.parameters, &[Scope::Queue]);
         keys.insert("dropper".into(), json!({ "const": row.keyword }));
-        named(closed(keys), "dropper", index == 0)
+        // A class may name the dropper with the short key in short.
+        let is_short = row.parameters.iter().any(|row| row.name == SHORT_KEY);
+        named(closed(keys), "dropper", index == 0 || is_short)
     };
     json!({ "type": "object", "anyOf": DROPPERS.iter().enumerate().map(one).collect::<Vec<_>>() })
 }

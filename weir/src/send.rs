@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
+use weir_cli::time::{LEAST, YEAR, seconds};
 use weir_core::packet::{Addresses, MacAddress};
 use weir_host::netlink::{Mac, Netlink};
 use weir_host::signals::StopSignal;
@@ -45,8 +46,8 @@ pub struct Send {
         conflicts_with_all = ["kind", "dscp", "sport", "dport"])]
     scenario: Option<PathBuf>,
     /// Send for this long; 10 s, or the scenario's duration, unless it is given.
-    #[arg(long, value_parser = seconds)]
-    seconds: Option<f64>,
+    #[arg(long, value_name = "N|TIME", value_parser = seconds(LEAST..=YEAR))]
+    seconds: Option<Duration>,
     /// Send at most this many packets (for TCP, transfers) of each source.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     packets: Option<u64>,
@@ -110,7 +111,7 @@ enum WaitName {
     Spin,
 }
 
-/// What is sent, and what a scenario says of it.
+/// The sources to send, with the duration and the seed of their scenario.
 struct Traffic {
     sources: Vec<Source>,
     duration: Duration,
@@ -182,7 +183,7 @@ impl Send {
     }
 
     fn send(&self, traffic: Traffic, output: &Output) -> Result<Exit, String> {
-        let seconds = self.seconds.map(Duration::from_secs_f64);
+        let seconds = self.seconds;
         let own = self.scenario.is_some() || self.sport.is_some();
         let plan = SendPlan {
             first_stream: self.stream,
@@ -332,17 +333,6 @@ pub(crate) fn spinner() -> ProgressBar {
     ProgressBar::new_spinner().with_style(style.expect("the template is well formed"))
 }
 
-/// Parses a number of seconds above 0.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
-    if (SECONDS.0..=SECONDS.1).contains(&seconds) {
-        return Ok(seconds);
-    }
-    Err(format!("{text} is not in {} to {}", SECONDS.0, SECONDS.1))
-}
-
 /// How often the stop is looked for and the counter is shown.
 pub(crate) const TURN: Duration = Duration::from_millis(50);
 const DURATION_DEFAULT: Duration = Duration::from_secs(10);
-/// A millisecond to a year.
-const SECONDS: (f64, f64) = (0.001, 31_536_000.0);

@@ -33,6 +33,12 @@ impl Run for Set {
             (false, Some((name, words))) => (name.as_str(), words),
             _ => ("", self.words.as_slice()),
         };
+        if words.is_empty() && name.contains('=') {
+            return output.refuse(&format!(
+                "`{name}` is what to set, and no link is named; write the name of the deployment \
+                 before it: `weir set home {name}`"
+            ));
+        }
         if words.is_empty() {
             return output.refuse("nothing to set; write it like `class.voice.rate=2Mbit/s`");
         }

@@ -50,8 +50,8 @@ pub struct Sim {
     /// A seed other than the scenario's.
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=SEED_MAX))]
     seed: Option<u64>,
-    /// What a host adds, as `weir calibrate` writes it: the way to the receiver and back, and
-    /// window, quick acknowledgements and timestamps of the kernel's TCP.
+    /// The delays and limits that a host adds, as `weir calibrate` writes them: the way to the
+    /// receiver and back, and window, quick acknowledgements and timestamps of the kernel's TCP.
     #[arg(long, value_name = "FILE")]
     host: Option<PathBuf>,
     #[command(flatten)]

@@ -1,5 +1,6 @@
 //! `weir status`: shows the counters of a running link.
 
+mod hosts;
 mod plot;
 mod sessions;
 mod watch;
@@ -67,16 +68,20 @@ struct Classes {
     /// Only classes with such a name: `*` stands for any characters, `?` for one.
     #[arg(long, value_name = "PATTERN")]
     class: Option<String>,
-    /// The N classes of all directions that have most of what `--sort` says.
+    /// Show only the N largest classes by the key of `--sort`.
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     top: Option<u32>,
-    /// What the first classes have most of: bytes sent (rate), p99 (delay), frames dropped and lost
-    /// (drops), or bytes that wait (backlog).
+    /// The key by which classes are sorted, the largest first: bytes sent (rate), p99 (delay),
+    /// frames dropped and lost (drops), or bytes that wait (backlog).
     #[arg(long, value_name = "KEY", value_parser = sort_key)]
     sort: Option<Sort>,
     /// At most so many classes, or sessions [default: 1000].
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
+    /// Below each class in which hosts take turns, the N hosts that sent most: what each sent, what
+    /// waits and was dropped, and its delay in the queue.
+    #[arg(long, value_name = "N")]
+    hosts: Option<u32>,
 }
 
 fn sort_key(word: &str) -> Result<Sort, String> {
@@ -87,12 +92,7 @@ fn sort_key(word: &str) -> Result<Sort, String> {
 
 /// Parses the time between two looks at a link.
 pub fn interval(text: &str) -> Result<Duration, String> {
-    let time: weir_core::units::Duration = text.parse().map_err(|error| format!("{error}"))?;
-    let time = Duration::from_nanos(time.as_nanos());
-    if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&time) {
-        return Err("must be 100ms to 1h; write 1s, for example".to_owned());
-    }
-    Ok(time)
+    weir_cli::time::within(text, &(INTERVAL_MIN..=INTERVAL_MAX))
 }
 
 /// Returns the status of the link whose socket `find` finds.
@@ -106,7 +106,8 @@ pub fn fetch(
 impl Classes {
     fn query(self) -> Query {
         let sort = self.sort.or(self.top.map(|_| Sort::Rate));
-        Query { class: self.class, sort, limit: self.top.or(self.limit), bins: false }
+        let limit = self.top.or(self.limit);
+        Query { class: self.class, sort, limit, hosts: self.hosts, ..Query::default() }
     }
 }
 
@@ -255,6 +256,11 @@ pub fn table(status: &LinkStatus) -> String {
     for lane in &status.lanes {
         let _ = writeln!(text, "\n{}: {} to {}", lane.name, lane.from, lane.to);
         let _ = writeln!(text, "{}", classes(lane, seconds));
+        for class in &lane.classes {
+            if let Some(hosts) = &class.hosts {
+                text.push_str(&hosts::text(&class.name, hosts));
+            }
+        }
         if lane.left_out > 0 {
             let more = if lane.left_out == 1 { "class is" } else { "classes are" };
             let see = "see --class, --top and --limit";
@@ -378,7 +384,7 @@ fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
     ]
 }
 
-/// Tells of the policy of a direction and of what its scheduler found.
+/// Describes the policy of a direction and what its scheduler found.
 fn policy(lane: &LaneStatus) -> String {
     let mut text = String::new();
     let (none, one, more) = (lane.found.none, lane.found.one, lane.found.more);

@@ -26,7 +26,8 @@ pub struct Sweep {
     /// The table; by default the name of the file with `.csv`.
     #[arg(short, long, value_name = "FILE.csv|parquet")]
     out: Option<PathBuf>,
-    /// Who does the runs: threads of this process, or a cluster of Ray, by Python's module `weir`.
+    /// The engine of the runs: threads of this process, or a cluster of Ray, by Python's module
+    /// `weir`.
     #[arg(long, value_enum, default_value_t = Engine::Local)]
     engine: Engine,
     /// With --engine ray: the address of the cluster; by default one is started on this machine.

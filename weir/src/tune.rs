@@ -27,8 +27,8 @@ use weir_policy::reader::suggest;
 pub struct Tune {
     /// The policy, in TOML.
     policy: PathBuf,
-    /// What is wanted: a condition such as `voice.delay.p99 < 10 ms`, or an objective such as
-    /// `max bulk.rate`; may be given several times.
+    /// The goal: a condition such as `voice.delay.p99 < 10 ms`, or an objective such as `max
+    /// bulk.rate`; may be given several times.
     #[arg(long, value_name = "GOAL", required = true)]
     goal: Vec<String>,
     /// A further condition, such as `bulk.rate > 5 Mbit/s`; may be given several times.
@@ -68,7 +68,7 @@ pub struct Tune {
     #[arg(long, value_name = "NAME", requires = "canary")]
     direction: Option<String>,
     /// With --canary: how long the trial lasts.
-    #[arg(long, value_name = "TIME", requires = "canary", value_parser = change::time)]
+    #[arg(long, value_name = "TIME", requires = "canary", value_parser = weir_cli::time::time)]
     confirm: Option<Duration>,
     /// With --canary: the control socket of the link, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET", requires = "canary")]

@@ -90,7 +90,7 @@ fn findings(found: &Found, name: &str, output: &Output) {
     }
 }
 
-/// What a keeper says, in the format of the command.
+/// Prints the keeper's messages in the format of the command.
 struct Printed<'a>(&'a Output);
 
 impl Console for Printed<'_> {

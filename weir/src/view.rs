@@ -92,7 +92,7 @@ impl View {
     }
 }
 
-/// What a page shows, and the API of the link behind it if there is one.
+/// The source of a page, and the API of the link behind it if there is one.
 pub type What = (Arc<dyn Source>, Option<Arc<Api>>);
 
 /// The address of a page, which is not served yet.

@@ -41,7 +41,7 @@ pub fn scratch() -> PathBuf {
     std::env::temp_dir().join(format!("weir-xtask-{}", std::process::id()))
 }
 
-/// Asks the processes below this one to end, and ends those that do not.
+/// Sends SIGTERM to the processes below this one, and SIGKILL to those that do not end.
 fn end_all() {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {

@@ -60,7 +60,7 @@ impl Connection {
         self.endpoint.readable()
     }
 
-    /// Reads bytes.
+    /// Reads bytes, as the application does.
     pub fn read(&mut self, bytes: u64) {
         self.endpoint.read(bytes);
     }

@@ -1,4 +1,4 @@
-//! What sysctls and socket options make of the profile `linux`.
+//! The effect of sysctls and socket options on the profile `linux`.
 //!
 //! Invariant: what is not set has the profile's value, but for what `defaults.sh` sets.
 
@@ -9,7 +9,7 @@ use weir_tcp::{AccurateOption, Config, Congestion, EcnMode, Profile};
 /// The settings of the next connection.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
-    /// The sysctls.
+    /// The sysctls that the script set.
     pub sysctls: Sysctls,
     /// The kernel's ticks are of 4 ms (`CONFIG_HZ=250`), not of 1 ms.
     pub is_coarse: bool,
@@ -19,21 +19,21 @@ pub struct Settings {
     pub is_paced: bool,
     /// The first sequence number, as the script writes it.
     pub initial: u32,
-    /// `TCP_CORK`
+    /// Set by `TCP_CORK`.
     pub is_corked: bool,
-    /// `TCP_NODELAY`
+    /// Set by `TCP_NODELAY`.
     pub is_nagle_off: bool,
-    /// `TCP_QUICKACK`
+    /// Set by `TCP_QUICKACK`.
     pub is_quick: bool,
-    /// `TCP_MAXSEG`
+    /// Set by `TCP_MAXSEG`.
     pub mss: Option<u16>,
     /// Twice `SO_SNDBUF`, as the kernel takes it.
     pub send_buffer: Option<u64>,
-    /// Twice `SO_RCVBUF`.
+    /// Twice `SO_RCVBUF`, as the kernel takes it.
     pub receive_buffer: Option<u64>,
-    /// `TCP_SYNCNT`
+    /// Set by `TCP_SYNCNT`.
     pub syn_retries: Option<u8>,
-    /// `TCP_CONGESTION`
+    /// Set by `TCP_CONGESTION`.
     pub congestion: Option<String>,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Pending {
 /// The condition that ends a blocking call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wait {
-    /// The handshake.
+    /// The handshake is complete.
     Connection,
     /// So many bytes; none are the end of the data.
     Data(u64),

@@ -10,7 +10,7 @@ use crate::script::parse_number;
 pub(super) enum Token {
     /// A name or keyword.
     Name(String),
-    /// An integer.
+    /// An integer literal.
     Number(i64),
     /// A string; only messages have them.
     Text(String),

@@ -30,7 +30,7 @@ impl fmt::Display for ParseError {
 
 type Parsed<T> = Result<T, ParseError>;
 
-/// Parses a script.
+/// Parses a whole script.
 pub fn script(text: &str) -> Parsed<Script> {
     let mut cursor = Cursor::new(text);
     let mut script = Script::default();

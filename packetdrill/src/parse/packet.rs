@@ -84,7 +84,7 @@ fn flags(word: &str) -> Option<FlagSet> {
     Some(flags)
 }
 
-/// Parses `1:1001(1000)`.
+/// Parses the sequence numbers and the length, `1:1001(1000)`.
 fn numbers(cursor: &mut Cursor, packet: &mut Packet) -> Parsed<()> {
     packet.seq = cursor.number()?;
     cursor.must(":")?;
@@ -164,5 +164,5 @@ fn accurate_ecn(words: &[&str]) -> Option<Vec<(Counter, u32)>> {
     words.chunks(2).map(counter).collect()
 }
 
-/// What a packet may begin with that is no TCP, or TCP inside of something else.
+/// The first words of packets that are not TCP, or TCP inside of something else.
 const FOREIGN: [&str; 5] = ["icmp", "icmpv4", "icmpv6", "udp", "encap"];

@@ -4,7 +4,7 @@ use weir_packetdrill::driver::replay;
 use weir_packetdrill::parse;
 use weir_packetdrill::report::Verdict;
 
-/// Replays a script.
+/// Parses and replays a script.
 fn run(text: &str) -> Verdict {
     replay(&parse::script(text).unwrap_or_else(|why| panic!("{why}")))
 }

@@ -1,4 +1,4 @@
-//! What was sent is compared as a stream of bytes.
+//! Sent packets are compared as a stream of bytes.
 
 use weir_packetdrill::compare::{Stream, difference, text};
 use weir_packetdrill::parse;

@@ -1,4 +1,4 @@
-//! What a row needs of the machine. Each is found out once.
+//! The needs of a row: parts of the machine and privileges. Each is looked for once.
 
 use std::env;
 use std::os::unix::fs::PermissionsExt;

@@ -1,10 +1,10 @@
-//! What became of the datagrams of a stream.
+//! The results of a stream: datagrams that arrived, were lost or came twice.
 
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// What was sent.
+/// The datagrams that were sent.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     /// When each number was sent.
@@ -15,7 +15,7 @@ pub(super) struct Sent {
     interval_ns: u64,
 }
 
-/// What arrived.
+/// The datagrams that arrived.
 #[derive(Debug, Default)]
 pub(super) struct Arrived {
     /// For each number the instant of its first arrival; [`ABSENT`] if it did not arrive.
@@ -28,7 +28,7 @@ pub(super) struct Arrived {
     pub overruns: u32,
 }
 
-/// What became of a stream: every datagram is known by its number, from 0.
+/// The results of a stream: every datagram is known by its number, from 0.
 pub struct Found {
     /// Datagrams that the sender's kernel took.
     pub sent: u64,
@@ -55,7 +55,7 @@ pub struct Found {
 pub struct Gap {
     /// From this instant of CLOCK_MONOTONIC.
     pub from_ns: u64,
-    /// To this one.
+    /// To this instant of the same clock.
     pub to_ns: u64,
     /// Its length without the longest pause of the sender.
     pub length_ns: u64,

@@ -1,7 +1,7 @@
 //! The time of `weir check` for policies of two sizes, how it grows between them, and the time for
 //! a template with a list of subscribers.
 //!
-//! What is measured is the command as a user runs it: this program, started anew, reads the file,
+//! The command is measured as a user runs it: this program, started anew, reads the file,
 //! checks it and prints. The sizes take turns, so that a machine that slows down slows both. The
 //! fastest round of each counts, as other work on the machine can only add to the time.
 
@@ -24,9 +24,9 @@ pub const SUBSCRIBERS: usize = 20_000;
 /// The time of one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Leaf classes.
+    /// The number of leaf classes.
     pub classes: usize,
-    /// Rules.
+    /// The number of rules.
     pub rules: usize,
     /// Bytes of the file, and of its list.
     pub bytes: usize,

@@ -34,7 +34,7 @@ pub const ROWS: usize = 2 * CLASSIFIERS.len();
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The algorithm.
+    /// The keyword of the algorithm.
     pub classifier: &'static str,
     /// Whether every packet's flow is in the flow cache.
     pub cached: bool,
@@ -50,7 +50,7 @@ pub struct Row {
     pub growth: f64,
     /// The goal, if there is one.
     pub limit: Option<Limit>,
-    /// Whether it is not above the limit.
+    /// The ratio or growth is not above the limit.
     pub holds: bool,
 }
 

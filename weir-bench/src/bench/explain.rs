@@ -14,13 +14,13 @@ pub const RATIO_MAX: f64 = 1.25;
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The scheduler.
+    /// The keyword of the scheduler.
     pub scheduler: &'static str,
     /// The number of leaves.
     pub leaves: usize,
     /// ns per packet without explanation, the median of the rounds.
     pub nanos: f64,
-    /// With it.
+    /// ns per packet with explanation, the median of the rounds.
     pub explained_nanos: f64,
     /// One link without explanation to another in the same round, the median of the rounds: noise.
     pub noise: f64,

@@ -3,14 +3,14 @@
 use serde::Serialize;
 use weir_policy::table::Table;
 
-/// One figure.
+/// A figure with its goal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// What is measured.
+    /// The measured quantity.
     pub figure: String,
-    /// The goal.
+    /// The goal, in words.
     pub goal: String,
-    /// The measured value.
+    /// The measured value, with its unit.
     pub measured: String,
     /// Whether the goal is met.
     pub holds: bool,

@@ -19,7 +19,7 @@ pub const TOLERANCE: f64 = 0.02;
 pub struct Instructions {
     /// A description of what was counted.
     pub workload: String,
-    /// Instructions per packet.
+    /// Instructions per packet, by scheduler.
     pub per_packet: BTreeMap<String, f64>,
 }
 

@@ -45,10 +45,10 @@ pub const CLASSES: [usize; 2] = [100, 10_000];
 /// Each class has a port of its own, and there are no more.
 pub const CLASSES_MAX: usize = 50_000;
 
-/// What to measure.
+/// The measurements to make.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Schedulers beside `fifo`.
+    /// Keywords of schedulers beside `fifo`.
     pub schedulers: Vec<String>,
     /// Numbers of classes of each.
     pub classes: Vec<usize>,
@@ -58,7 +58,7 @@ pub struct Options {
     pub rounds: usize,
 }
 
-/// What was measured.
+/// The results of all measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Processors of this machine.
@@ -70,7 +70,7 @@ pub struct Report {
     pub rows: Vec<Row>,
 }
 
-/// One forwarder.
+/// The results of one forwarder.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// A description of the forwarder.
@@ -79,7 +79,7 @@ pub struct Row {
     pub port: Option<String>,
     /// Its scheduler; `None` for the kernel's bridge without one.
     pub scheduler: Option<String>,
-    /// Its classes.
+    /// The number of its classes.
     pub classes: usize,
     /// Frames forwarded per second, in thousands.
     pub kpps: f64,
@@ -92,7 +92,7 @@ pub struct Row {
     /// Processor time for a frame that arrived, in µs, all processors together, without what a loop
     /// polls in vain.
     pub processor_micros: f64,
-    /// What the loop worked for a frame, in µs; 0 for the kernel's bridge.
+    /// The time that the loop worked for a frame, in µs; 0 for the kernel's bridge.
     pub busy_micros: f64,
     /// The goal of the ratio, if there is one.
     pub goal: Option<f64>,
@@ -100,7 +100,7 @@ pub struct Row {
     pub not_measured: Option<String>,
 }
 
-/// What forwards.
+/// The bridge that forwards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Forwarder {
     /// The bridge of `weir up`.
@@ -109,7 +109,7 @@ enum Forwarder {
     Kernel { classes: usize, steered: bool },
 }
 
-/// One measurement.
+/// The results of one round.
 #[derive(Clone, Copy, Default)]
 struct Sample {
     kpps: f64,
@@ -257,7 +257,7 @@ impl Forwarder {
         !matches!(other, Self::Weir { port: of_other, .. } if of_other != port)
     }
 
-    /// What its rate has to be, to that of `fifo`.
+    /// Returns the least rate that is its goal, to that of `fifo`.
     fn goal(&self) -> Option<f64> {
         let Self::Weir { scheduler, classes, .. } = self else { return None };
         let (_, goal) = GOALS.into_iter().find(|(of, _)| of == classes)?;

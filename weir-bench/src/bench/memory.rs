@@ -24,7 +24,7 @@ pub const PACKET_BYTES_MAX: f64 = 64.0;
 /// The memory of one scheduler's link.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The scheduler.
+    /// The keyword of the scheduler.
     pub scheduler: &'static str,
     /// Bytes per idle class.
     pub class_bytes: f64,

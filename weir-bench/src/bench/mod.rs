@@ -35,7 +35,7 @@ pub const LEAVES_REPORTED: &[usize] = &[104, 1_024, 53_248, 1_000_000];
 /// One row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The scheduler.
+    /// The keyword of the scheduler.
     pub scheduler: &'static str,
     /// The number of leaves.
     pub leaves: usize,
@@ -50,11 +50,11 @@ pub struct Row {
     pub classify_nanos: Option<f64>,
     /// The goal of the ratio, if there is one.
     pub goal: Option<f64>,
-    /// Whether it is not above the goal.
+    /// The ratio is not above the goal.
     pub holds: bool,
 }
 
-/// What to measure.
+/// The measurements to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
     /// The schedulers; all if there are none.

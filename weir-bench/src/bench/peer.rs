@@ -14,7 +14,7 @@ use std::process::Command;
 /// A row of the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The scheduler.
+    /// The keyword of the scheduler.
     pub scheduler: &'static str,
     /// The number of leaves.
     pub leaves: usize,

@@ -19,12 +19,12 @@ use weir_core::parameter::{Kind, Parameter, Value};
 use weir_core::sched::{Descriptor, SCHEDULERS, Tree};
 use weir_core::units::{Bytes, Instant, Quantity, Rate};
 
-/// What one packet costs a scheduler.
+/// The cost of a packet under a scheduler.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 pub struct Row {
-    /// The scheduler.
+    /// The keyword of the scheduler.
     pub scheduler: String,
-    /// Classes.
+    /// The number of classes.
     pub leaves: usize,
     /// How many of them have traffic.
     pub active: usize,
@@ -39,17 +39,17 @@ pub struct Row {
 /// Everything that was counted.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 pub struct Profile {
-    /// Enqueue and dequeue.
+    /// The cost of enqueueing and dequeueing, by scheduler and case.
     pub schedulers: Vec<Row>,
     /// The cost of classification.
     pub classifiers: Vec<Search>,
 }
 
-/// What it costs to find the class of a packet: each class has a rule that names a port, and the
+/// The cost of finding the class of a packet: each class has a rule that names a port, and the
 /// packet has the port of the last.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 pub struct Search {
-    /// The classifier.
+    /// The keyword of the classifier.
     pub classifier: String,
     /// Rules, one a class.
     pub rules: usize,
@@ -57,12 +57,12 @@ pub struct Search {
     pub classify: Count,
 }
 
-/// Per packet.
+/// Counts per packet, as callgrind has them.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq)]
 pub struct Count {
-    /// Instructions.
+    /// Instructions executed.
     pub instructions: f64,
-    /// Calls of functions.
+    /// Functions called.
     pub calls: f64,
 }
 
@@ -105,7 +105,7 @@ pub fn rows() -> usize {
 /// How a scheduler's cost grows with idle classes, while one and the same class is busy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Growth {
-    /// The scheduler.
+    /// The keyword of the scheduler.
     pub scheduler: String,
     /// Instructions with a hundred classes to those with one.
     pub ratio: f64,
@@ -269,7 +269,7 @@ impl Loop {
         std::hint::black_box(verdict);
     }
 
-    /// The other one.
+    /// Another function of its own for callgrind to count in.
     #[inline(never)]
     fn poll(&mut self) {
         self.polled = self.link.poll(self.now);

@@ -38,11 +38,11 @@ pub const CHANGES: [(&str, &str); 6] = [
 /// One row of the table.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Row {
-    /// The scheduler before.
+    /// The keyword of the scheduler before.
     pub from: &'static str,
-    /// The scheduler after.
+    /// The keyword of the scheduler after.
     pub to: &'static str,
-    /// Packets that waited.
+    /// Packets that waited in the link.
     pub packets: u32,
     /// Milliseconds to prepare the change, beside the link.
     pub prepare_millis: f64,

@@ -9,11 +9,11 @@ use std::fmt;
 pub struct Difference {
     /// The figure, such as `web delay p50`.
     pub what: String,
-    /// Its unit.
+    /// The unit of both values.
     pub unit: &'static str,
-    /// The live value.
+    /// The value of the live link.
     pub live: f64,
-    /// The simulated value.
+    /// The value of the simulation.
     pub simulated: f64,
 }
 

@@ -23,9 +23,9 @@ use weir_sim::report::ClassReport;
 pub struct Outcome {
     /// The path of the policy in the repository.
     pub policy_path: &'static str,
-    /// The policy.
+    /// The text of the policy.
     pub policy: &'static str,
-    /// The scheduler's keyword.
+    /// The keyword of the scheduler.
     pub scheduler: &'static str,
     /// The rate of the link in bit/s.
     pub link_bps: f64,
@@ -35,15 +35,15 @@ pub struct Outcome {
     pub warmup_s: f64,
     /// The leaves in the order of the policy.
     pub classes: Vec<ClassOutcome>,
-    /// The live link.
+    /// The figures of the live link.
     pub live: Side,
-    /// The simulated link.
+    /// The figures of the simulated link.
     pub simulated: Side,
     /// Voice as its receiver measured it, live.
     pub listener: Listener,
     /// How many times other work stalled the live link so long that its line started anew.
     pub stalls: u64,
-    /// What was done to the live link after the measurement.
+    /// The steps on the live link after the measurement.
     pub later: Later,
     /// The figures whose live value is far from the simulated one.
     pub differences: Vec<Difference>,
@@ -51,14 +51,14 @@ pub struct Outcome {
     pub checks: Vec<Check>,
 }
 
-/// One promise.
+/// A promise, and whether it was kept.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Check {
-    /// The promise.
+    /// The promise, in words.
     pub what: String,
-    /// The measured value.
+    /// The measured value, with its unit.
     pub found: String,
-    /// Whether it held.
+    /// The measured value keeps the promise.
     pub held: bool,
 }
 
@@ -68,18 +68,18 @@ impl Check {
     }
 }
 
-/// One class.
+/// The figures of one class.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ClassOutcome {
-    /// The name.
+    /// The name of the class.
     pub name: String,
     /// Whether its traffic wants more than it can get.
     pub greedy: bool,
     /// The rate that the policy promises it, in bit/s.
     pub promise_bps: f64,
-    /// The live figures.
+    /// The figures of the live link.
     pub live: Figures,
-    /// The simulated figures.
+    /// The figures of the simulated link.
     pub simulated: Figures,
 }
 
@@ -88,15 +88,15 @@ pub struct ClassOutcome {
 pub struct Figures {
     /// Its fluid share: what it wants, or its part of the link.
     pub share_bps: f64,
-    /// The rate offered.
+    /// The rate at which packets arrived.
     pub offered_bps: f64,
-    /// The rate sent.
+    /// The rate at which packets left.
     pub rate_bps: f64,
-    /// Packets offered.
+    /// Packets that arrived.
     pub offered: u64,
-    /// Packets sent.
+    /// Packets that left.
     pub sent: u64,
-    /// Packets dropped.
+    /// Packets that were dropped.
     pub dropped: u64,
     /// The mean delay in Weir.
     pub delay_mean_us: f64,
@@ -117,7 +117,7 @@ pub struct Side {
     pub utilisation: f64,
     /// Whether all packets, bytes and frames are accounted for.
     pub conservation: Conservation,
-    /// The web transfers.
+    /// The transfers of the web class.
     pub web: Transfers,
 }
 
@@ -153,7 +153,7 @@ pub struct Balance {
 pub struct Frames {
     /// Frames of the pool.
     pub all: u64,
-    /// Free frames.
+    /// Frames of the pool that hold nothing.
     pub free: u64,
     /// Frames that wait in classes.
     pub waiting: u64,
@@ -168,13 +168,13 @@ pub struct Frames {
 /// Short transfers that began in the measured time.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Transfers {
-    /// Completed transfers.
+    /// Transfers that ended in time.
     pub completed: u64,
-    /// Failed transfers.
+    /// Transfers that failed.
     pub failed: u64,
-    /// The median.
+    /// The median duration.
     pub p50_ms: f64,
-    /// The longest.
+    /// The longest duration.
     pub max_ms: f64,
 }
 
@@ -189,7 +189,7 @@ pub struct Listener {
     pub delay_p50_us: f64,
     /// 99 of 100 packets took no longer.
     pub delay_p99_us: f64,
-    /// The longest.
+    /// The longest delay from application to application.
     pub delay_max_us: f64,
 }
 

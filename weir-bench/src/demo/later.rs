@@ -1,5 +1,5 @@
-//! What the demo does to its link after the measurement, while the traffic runs on: it sets other
-//! rates and records that, then explains the worst voice packet of the record and replays it.
+//! The steps of the demo on its link after the measurement, while the traffic runs on: it sets
+//! other rates and records that, then explains the worst voice packet of the record and replays it.
 //!
 //! Each step is that of a verb, over the same socket and with the same functions.
 
@@ -23,9 +23,9 @@ use weir_trace::recorded::{self, RecordReport};
 /// How long the steps take under traffic.
 pub(super) const DURATION: Duration = Duration::from_millis(BEFORE_MS + SETTLE_MS + MEASURED_MS);
 
-/// What came of the steps under traffic.
+/// The results of the steps under traffic.
 pub(super) struct Trial {
-    /// The change.
+    /// The answer of the link to the change.
     pub changed: Changed,
     /// The link after it.
     pub window: Window,
@@ -33,10 +33,10 @@ pub(super) struct Trial {
     pub record: Vec<u8>,
 }
 
-/// What the steps show.
+/// The figures of the steps.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Later {
-    /// Other rates, live.
+    /// The change of the rates, live.
     pub set: Set,
     /// Why the slowest voice packet of the record waited.
     pub explain: Explain,
@@ -44,12 +44,12 @@ pub struct Later {
     pub replay: Replay,
 }
 
-/// Other rates, live.
+/// A change of the rates, live.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Set {
     /// The command that does the same.
     pub command: String,
-    /// What changed, in a line.
+    /// A line that names the differences.
     pub what: String,
     /// From when the link read the request until its loop had made the change.
     pub took_us: u64,
@@ -64,7 +64,7 @@ pub struct Set {
 /// A class before and after. Rates in bit/s by charged length.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Moved {
-    /// The name.
+    /// The name of the class.
     pub name: String,
     /// Its fluid share before.
     pub share_before_bps: f64,
@@ -81,7 +81,7 @@ pub struct Moved {
 pub struct Explain {
     /// The command that does the same with the record.
     pub command: String,
-    /// In words.
+    /// The explanation, in words.
     pub sentence: String,
     /// How long it waited.
     pub total_ms: f64,
@@ -98,7 +98,7 @@ pub struct Replay {
     pub recorded_s: f64,
     /// The length of the record.
     pub bytes: usize,
-    /// Whether it is whole, and everything was the same.
+    /// The record is whole, and the replay had the same events.
     pub identical: bool,
     /// Packets that left in the shaped direction, each at the recorded instant.
     pub departures: u64,

@@ -26,7 +26,7 @@ use weir_link::status::Status;
 use weir_link::status::query::Query;
 use weir_testbed::{LEFT, RIGHT, Testbed};
 
-/// See the module.
+/// A link of `weir up` in its network namespace.
 pub struct Link {
     keeper: Option<Child>,
     /// Holds the deployment, the policy and the control socket.
@@ -90,7 +90,7 @@ impl Link {
         self.folder.path().join(SOCKET)
     }
 
-    /// Returns the status.
+    /// Returns the whole status.
     pub fn status(&self) -> Result<Status, Failure> {
         client::status(&self.socket(), &Query::default()).map_err(Failure::System)
     }
@@ -168,11 +168,11 @@ pub(super) fn recorded(recording: Recording<'_>) -> Result<Vec<u8>, Failure> {
     record.map_err(Failure::System)
 }
 
-/// What the thread says that keeps the link.
+/// A message of the thread that keeps the link.
 enum Told {
     Started(Box<Child>),
     Failed(SystemError),
-    /// What the link said, if that is JSON.
+    /// A line of the link's output, if it is JSON.
     Line(Value),
 }
 

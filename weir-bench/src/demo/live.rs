@@ -21,9 +21,9 @@ use weir_testbed::{Host, Testbed, TestbedConfig};
 
 /// The results of the live half.
 pub(super) struct LiveRun {
-    /// The measurement.
+    /// The link in the measured time.
     pub window: Window,
-    /// What was done to the link after it, under the same traffic.
+    /// The steps on the link after it, under the same traffic.
     pub trial: Trial,
     /// The link after all traffic had ended.
     pub last: Status,
@@ -39,7 +39,7 @@ pub(super) struct LiveRun {
 
 /// The link at both ends of a measurement.
 pub(super) struct Window {
-    /// At its beginning.
+    /// The status at its beginning.
     pub before: Status,
     /// At its end; its delays are those of the window.
     pub after: Status,
@@ -262,7 +262,7 @@ fn join<T>(thread: Handle<'_, T>) -> Result<T, SystemError> {
 
 /// Polls the link while the traffic runs.
 pub(super) struct Watch<'a> {
-    /// The link.
+    /// The link that is polled.
     pub link: &'a Link,
     stop: &'a StopSignal,
     begun: Instant,

@@ -9,7 +9,7 @@ pub const POLICY_PATH: &str = "weir-bench/src/demo/policy.toml";
 
 /// The name of the link.
 pub const NAME: &str = "demo";
-/// What is set while the link runs: the classes that want all exchange their rates.
+/// The settings that are made while the link runs: the greedy classes exchange their rates.
 pub const SETTINGS: [(&str, &str); 2] =
     [("class.video.rate", "8 Mbit/s"), ("class.bulk.rate", "6 Mbit/s")];
 
@@ -27,7 +27,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All classes.
+    /// All classes, in the order of the policy.
     pub const ALL: [Class; 4] = [Class::Voice, Class::Video, Class::Web, Class::Bulk];
 
     /// Returns the name in the policy.

@@ -32,16 +32,17 @@ pub use later::{Explain, Later, Moved, Replay, Set};
 pub use mix::{Class, POLICY, POLICY_PATH, WARMUP};
 pub use whole::Whole;
 
-/// The shortest and the longest measurement in seconds: a shorter one measures chance, and each web
+/// The shortest and the longest measurement: a shorter one measures chance, and each web
 /// transfer of a simulation uses memory from its start to the end.
-pub const SECONDS: std::ops::RangeInclusive<u64> = 1..=60;
+pub const TIMES: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(60);
 
 /// A phase of the demo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Traffic runs, from the warm-up to the changed rates.
     Live,
-    /// The same traffic is simulated.
+    /// The simulation of the same traffic runs.
     Simulation,
 }
 
@@ -52,7 +53,7 @@ pub enum Failure {
     Interrupted,
     /// A privilege is missing: which, how to get it, and what works without.
     Privilege(String),
-    /// Any other failure.
+    /// Any other failure, with its reason.
     System(String),
 }
 

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A web transfer.
+/// A transfer of the web class.
 #[derive(Debug)]
 pub(super) struct WebTransfer {
-    /// When it began.
+    /// When its connection was opened.
     pub begun: Instant,
     /// The time from opening its connection until the server had read it all and confirmed.
     pub took: io::Result<Duration>,

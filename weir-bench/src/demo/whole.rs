@@ -8,13 +8,13 @@ use weir_policy::Policy;
 use weir_sim::timeline::Tracks;
 use weir_trace::load::Load;
 
-/// See the module.
+/// The live run and the simulated one: see the module.
 pub struct Whole {
     /// The live run, as `weir record` writes it.
     pub record: Vec<u8>,
     /// The direction that has the policy.
     pub direction: &'static str,
-    /// What the simulation did.
+    /// The history of the simulated classes.
     pub simulated: Tracks,
 }
 

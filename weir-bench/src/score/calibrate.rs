@@ -13,10 +13,10 @@ use std::time::Duration;
 use weir_core::units;
 use weir_sim::Host;
 
-/// What the probe measured.
+/// The measurements of the probe.
 #[derive(Clone, Debug, Serialize)]
 pub struct Calibration {
-    /// What a simulation takes over.
+    /// The values that a simulation takes over.
     #[serde(skip)]
     pub host: Host,
     /// The most payload that the kernel's TCP had under way, in bytes.
@@ -82,7 +82,7 @@ pub fn probe(length: Duration) -> Result<Calibration, String> {
     })
 }
 
-/// What a bulk transfer of the kernel's TCP shows.
+/// The behaviour of the kernel's TCP in a bulk transfer.
 struct Bulk {
     window: units::Bytes,
     timestamps: bool,
@@ -125,7 +125,7 @@ fn pair(text: &str, length: Duration) -> Result<Pair, String> {
     pairs.into_iter().next().ok_or_else(|| "the probe has no scenario".to_owned())
 }
 
-/// What waited at most, without the headers.
+/// Returns the most payload that waited in the link.
 fn window(live: &LiveRun) -> units::Bytes {
     units::Bytes::new((live.backlog_max * PAYLOAD / FRAME).max(PAYLOAD))
 }

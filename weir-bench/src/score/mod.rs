@@ -41,7 +41,7 @@ pub const SCENARIOS: &str = include_str!("scenarios.toml");
 /// A scenario to compare.
 #[derive(Clone)]
 pub struct Pair {
-    /// What it is, the scheduler, and the rate of the link in Mbit/s.
+    /// The traffic, the scheduler, and the rate of the link in Mbit/s.
     pub name: String,
     /// The scenario, to the address of the server.
     pub scenario: Scenario,
@@ -50,7 +50,7 @@ pub struct Pair {
     kernel: Vec<String>,
 }
 
-/// What a class did in the measured window.
+/// The figures of a class in the measured window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
     /// Its rate by charged length, in bit/s.
@@ -61,7 +61,7 @@ pub struct Side {
     pub delays_us: Vec<(f64, u64)>,
 }
 
-/// A live run.
+/// The figures of a live run.
 pub struct LiveRun {
     /// Each class that had traffic.
     pub classes: BTreeMap<String, Side>,
@@ -69,7 +69,7 @@ pub struct LiveRun {
     pub backlog_max: u64,
     /// The processor time that a frame took in the loop, in ns.
     pub frame_ns: f64,
-    /// What was received.
+    /// The report of the receiver.
     pub received: ReceiveReport,
 }
 
@@ -182,7 +182,7 @@ impl Pair {
         Forwarder::weir(&self.policy, &back)
     }
 
-    /// Returns the policy.
+    /// Returns the policy of the link.
     pub fn policy(&self) -> &weir_policy::Policy {
         &self.policy
     }

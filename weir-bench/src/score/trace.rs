@@ -19,18 +19,18 @@ use weir_trace::capture::{CaptureLink, CaptureReader, CaptureRecord, CaptureWrit
 /// Where frames are captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tap {
-    /// What the link receives from the client.
+    /// Frames that the link receives from the client.
     Before,
-    /// What the server receives.
+    /// Frames that the server receives.
     Behind,
-    /// What the link receives from the server.
+    /// Frames that the link receives from the server.
     Back,
 }
 
 /// A segment with payload where the link takes it up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment {
-    /// When, in ns.
+    /// When the link received it, in ns.
     pub at_ns: u64,
     /// The sequence number of its first byte.
     pub sequence: u32,
@@ -41,7 +41,7 @@ pub struct Segment {
 /// A segment, and when it left the link; `None` if it was dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent {
-    /// The segment.
+    /// The segment as the link received it.
     pub segment: Segment,
     /// When it left, in ns.
     pub left: Option<u64>,
@@ -258,10 +258,10 @@ pub fn simulated(pair: &Pair, host: &Host, port: u16) -> Result<Vec<Sent>, Strin
     Ok(sent)
 }
 
-/// What `weir measure` compares of a packet, and its Ethernet header.
+/// The bytes of a packet that `weir measure` compares, and its Ethernet header.
 const SNAPPED: u32 = 160;
 const RING_SLOTS: usize = 1 << 14;
-/// 200 MB.
+/// About 200 MB.
 const PACKETS_MAX: u64 = 1_000_000;
 const PAUSE: Duration = Duration::from_millis(2);
 const ETHERNET: usize = 14;

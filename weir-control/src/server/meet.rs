@@ -13,7 +13,7 @@ use weir_link::status::{Board, Rows, Status, query};
 
 /// The answer to a request, until it is sent.
 pub(crate) struct Met<'a> {
-    /// The answer.
+    /// The answer and its descriptors.
     pub reply: Reply,
     /// No other large answer is made meanwhile.
     _large: Option<Large<'a>>,

@@ -69,10 +69,11 @@ impl Server {
         Ok(server)
     }
 
-    /// Answers on a listener that another process may have bound, and whose file is left alone.
-    /// Once it returns, the server's threads need poll, accept4, getsockopt, setsockopt, recvfrom,
-    /// read, write, sendmsg, shutdown and close, and what threads and memory take: clone3, mmap,
-    /// munmap, mprotect, madvise, futex, rseq, set_robust_list, sigaltstack, prctl (the name).
+    /// Serves clients of a listener that another process may have bound, and whose file is left
+    /// alone. Once it returns, the server's threads need poll, accept4, getsockopt, setsockopt,
+    /// recvfrom, read, write, sendmsg, shutdown and close, and what threads and memory take:
+    /// clone3, mmap, munmap, mprotect, madvise, futex, rseq, set_robust_list, sigaltstack, prctl
+    /// (the name).
     ///
     /// # Errors
     /// When the system has no descriptor or no thread left.

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use weir_link::status::{Rows, Status};
 
-/// Answers a client until it disconnects. `peer` becomes the client for which it acts, if it does.
+/// Serves a client until it disconnects. `peer` becomes the client for which it acts, if it does.
 pub(super) fn converse(
     stream: &Stream,
     peer: &mut Peer,
@@ -132,8 +132,8 @@ fn reply(stream: &Stream, peer: &Peer, reply: Reply, patience: Duration) -> Resu
     sent.map_err(|why| (Cause::NotRead, why))
 }
 
-/// Sends what follows an answer in parts, and an empty one at the end: whoever sends it on by HTTP
-/// sees from that whether it is whole.
+/// Sends the data behind an answer in parts, and an empty part at the end, by which a gateway that
+/// passes it on by HTTP recognises that it is whole.
 fn send_in_parts(tail: Tail, paced: Paced<'_>, is_over: &dyn Fn() -> bool) -> Result<(), String> {
     let mut out = BufWriter::with_capacity(PART, Parts(paced));
     let sent = tail(&mut out, is_over);

@@ -215,7 +215,7 @@ fn one_byte_at_a_time(scene: &Scene) {
     until("a slow client is given up", || stream.write_all(b"x").is_err()).expect("it is");
 }
 
-/// Asks for everything, and reads only so many parts of it.
+/// Requests the whole status, and reads only so many parts of it.
 fn unread(scene: &Scene, parts: usize) {
     let request = format!("{{\"call\":\"status\",\"limit\":{CLASSES_MAX}}}\n");
     let mut stream = begun(scene, request.as_bytes());
@@ -361,7 +361,7 @@ fn a_client_may_send_several_requests_and_lines_in_parts() {
 fn an_answer_holds_the_classes_that_were_asked_for() {
     let scene = Scene::new(3000);
     let check = |class: Option<&str>, sort, limit, held: usize| {
-        let query = Query { class: class.map(str::to_owned), sort, limit, bins: false };
+        let query = Query { class: class.map(str::to_owned), sort, limit, ..Query::default() };
         let status = client::status(&scene.path(), &query).expect("an answer");
         let lane = &status.lanes[0];
         assert_eq!((lane.classes.len(), lane.left_out), (held, 3000 - held as u64), "{query:?}");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 pub(super) struct Stream {
     socket: UnixStream,
-    /// Whether it acts for a client of the API: it has a place among those then.
+    /// The client acts for one of the API, and has a place among such clients.
     is_on_behalf: AtomicBool,
 }
 
@@ -33,7 +33,7 @@ impl Stream {
         self.socket.set_write_timeout(Some(timeout))
     }
 
-    /// Ends both directions.
+    /// Shuts both directions down.
     pub fn end(&self) {
         self.shutdown(Shutdown::Both);
     }

@@ -33,7 +33,7 @@ impl AltqFragments {
     }
 }
 
-/// As in ALTQ.
+/// The size of ALTQ's table.
 const PLACES: usize = 8;
 
 impl AltqFragments {

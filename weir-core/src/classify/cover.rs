@@ -16,12 +16,12 @@ use super::tags::VlanTest;
 use super::tuples::Tuples;
 use crate::packet::{Addresses, Headers, Ports};
 
-/// Rules, to be asked which of them covers another one.
+/// Rules, searched for one that covers another.
 #[derive(Clone, Debug)]
 pub struct Covers(Tuples);
 
 impl Covers {
-    /// Prepares these rules.
+    /// Takes all rules, repeated patterns included.
     pub fn of(rules: &[Rule]) -> Covers {
         Covers(Tuples::with_repeats(rules))
     }

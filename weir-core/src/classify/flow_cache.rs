@@ -32,7 +32,7 @@ pub struct FlowCache {
 /// The rule that decides, if any matches.
 pub type Answer = Option<Decision>;
 
-/// A cache line.
+/// Fits a cache line.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     key: Key,

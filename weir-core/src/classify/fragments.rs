@@ -128,7 +128,7 @@ struct Entry {
 }
 
 impl FragmentTable {
-    /// An empty table.
+    /// Allocates all entries; none is used.
     pub fn new(limits: FragmentLimits) -> FragmentTable {
         let sets = limits.entries as usize / WAYS;
         assert!(sets.is_power_of_two(), "a set is chosen by masking the hash");
@@ -193,6 +193,8 @@ state!(
         Source,
         Destination,
         Hosts,
+        WithinSource,
+        WithinDestination,
     }
 );
 

@@ -80,7 +80,7 @@ impl RuleSet {
         Ok(Arc::new(RuleSet { rules: rules.into(), patterns }))
     }
 
-    /// Returns the rules.
+    /// Returns the rules in the order in which they were declared.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }

@@ -14,7 +14,7 @@ use super::key::Key;
 use super::rule::{Match, Rule};
 use crate::ids::LeafId;
 
-/// The patterns of classes that joined, to be asked which of them covers a rule.
+/// The patterns of classes that joined, searched for one that covers a rule.
 #[derive(Clone, Debug, Default)]
 pub struct JoinedCovers {
     /// `None` where no row has the number.

@@ -77,7 +77,7 @@ fn address_words(addresses: &Addresses) -> ([u64; 4], u64) {
 pub struct Single {
     /// A range of source ports, and one of destination ports.
     pub ports: [Option<PortRange>; 2],
-    /// A code point.
+    /// The DSCP that the packet must have; `None` for any.
     pub dscp: Option<Dscp>,
 }
 
@@ -144,9 +144,9 @@ fn shared_bits(range: PortRange) -> u16 {
 /// The address family of a prefix or packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
-    /// IPv4.
+    /// Addresses of 32 bits.
     V4,
-    /// IPv6.
+    /// Addresses of 128 bits.
     V6,
 }
 

@@ -118,7 +118,7 @@ pub struct MarkRules {
     rules: Vec<(Match, Decision)>,
     /// Rules by what they demand of a mark, in match order; as places in `rules`.
     by_mark: Vec<(MarkTest, u32)>,
-    /// The distinct masks.
+    /// Each mask once.
     masks: Vec<u32>,
 }
 

@@ -342,9 +342,10 @@ pub struct Classified {
     pub leaf: LeafId,
     /// The meter of the rule that decided.
     pub meter: Option<MeterId>,
-    /// What the leaf's dropper takes for a flow: the port passes `headers.flow(..)` of it.
+    /// The headers by which the leaf's dropper separates flows: the port passes it to
+    /// `headers.flow(..)`.
     pub flow: FlowKey,
-    /// What decided.
+    /// Which rule decided, or that none matched.
     pub reason: Reason,
 }
 
@@ -375,7 +376,7 @@ pub enum Reason {
     Joined(usize),
     /// The first fragment of its datagram went there.
     Fragment,
-    /// No rule matched.
+    /// No rule matched, so the packet goes to the default leaf.
     Default,
 }
 
@@ -454,7 +455,7 @@ pub trait RuleSearch: Sized {
 pub struct ClassifierDescriptor {
     /// The keyword in a policy.
     pub keyword: &'static str,
-    /// One sentence.
+    /// One sentence for lists of classifiers and the reference.
     pub summary: &'static str,
     /// Keys of `docs/sources.md` with sections.
     pub sources: &'static [&'static str],

@@ -22,17 +22,17 @@ use super::rule::{Prefix, Rule};
 /// The order in which rules are tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MatchOrder {
-    /// As declared.
+    /// In the order of the policy.
     #[default]
     First,
-    /// As ALTQ's classifier.
+    /// In the order in which ALTQ's classifier tries filters.
     Altq,
     /// As filters of Linux's `tc`.
     U32,
 }
 
 impl MatchOrder {
-    /// Every order.
+    /// Every order, for lists and tests.
     pub const ALL: [MatchOrder; 3] = [MatchOrder::First, MatchOrder::Altq, MatchOrder::U32];
 
     /// The keyword in a policy.

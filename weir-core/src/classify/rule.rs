@@ -21,7 +21,7 @@ use crate::packet::{Dscp, Ecn, EtherType, FieldError, FlowKey, Headers, MacAddre
 /// Packets that satisfy `matches` go to `leaf`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// The conditions.
+    /// The conditions, which a packet must satisfy together.
     pub matches: Match,
     /// The leaf of its packets.
     pub leaf: LeafId,
@@ -29,7 +29,7 @@ pub struct Rule {
     pub meter: Option<MeterId>,
     /// The hash and the number of leaves, from `leaf` on, over which its packets are spread.
     pub spread: Option<Spread>,
-    /// What the leaf's dropper takes for a flow, if it separates flows.
+    /// The headers by which the leaf's dropper separates flows, if it does.
     pub flow: FlowKey,
     /// The key that a [`MatchOrder`](super::MatchOrder) other than `first` sorts by, if it is
     /// written.
@@ -57,7 +57,7 @@ pub struct Target {
     pub meter: Option<MeterId>,
     /// How packets are spread over leaves; with none, all go to `leaf`.
     pub spread: Option<Spread>,
-    /// What the leaf's dropper takes for a flow.
+    /// The headers by which the leaf's dropper separates flows.
     pub flow: FlowKey,
 }
 
@@ -75,7 +75,7 @@ pub struct Match {
     pub sources: Vec<Prefix>,
     /// Prefixes of the destination; if empty, as for `sources`.
     pub destinations: Vec<Prefix>,
-    /// The transport protocol.
+    /// The transport protocol; `None` for any.
     pub protocol: Option<Protocol>,
     /// Ranges of the source port, of any protocol that has ports; if empty, any packet matches.
     pub source_ports: Vec<PortRange>,
@@ -83,7 +83,7 @@ pub struct Match {
     pub destination_ports: Vec<PortRange>,
     /// DiffServ code points; if empty, any packet matches.
     pub dscps: Vec<Dscp>,
-    /// The ECN field.
+    /// The ECN field; `None` for any.
     pub ecn: Option<Ecn>,
     /// The only or outer VLAN tag.
     pub vlan: Option<VlanTest>,
@@ -314,7 +314,7 @@ impl PortRange {
         ))
     }
 
-    /// One port.
+    /// A range of `port` alone.
     pub fn single(port: u16) -> PortRange {
         PortRange { first: port, last: port }
     }

@@ -41,8 +41,8 @@ pub struct Prepared {
     handover: Handover,
 }
 
-/// What is left of the link before a change. Dropping it frees all its memory, which takes long if
-/// it had many classes.
+/// The parts of the former link that the new one does not use. Dropping it frees all its memory,
+/// which takes long if it had many classes.
 pub struct Remains {
     _estate: Estate,
     _handover: Handover,
@@ -61,7 +61,7 @@ pub struct Estate {
     leaving: VecDeque<(Instant, LeafId, Bytes)>,
 }
 
-/// What follows from the two plans alone, worked out before the change.
+/// The part of a change that follows from the two plans alone, and is computed before the change.
 pub struct Handover {
     kin: Kin,
     heir: LeafId,
@@ -145,14 +145,15 @@ impl Handover {
 }
 
 impl Change<'_> {
-    /// Returns the leaves, new and old, whose queue has the same plan on a link with the same
-    /// limits, and whose dropper has state.
+    /// Returns the leaves, new and old, whose queue has the same plan on a link with the same MTU
+    /// and, for droppers that depend on it, the same rate, and whose dropper has state.
     fn lasting_droppers(&self, kin: &Kin) -> Result<Vec<(LeafId, LeafId)>, BuildError> {
         let (from, to) = (&self.from, &self.to);
         let mut leaves = Vec::new();
-        if from.tree.rate() != to.tree.rate() || from.tree.mtu() != to.tree.mtu() {
+        if from.tree.mtu() != to.tree.mtu() {
             return Ok(leaves);
         }
+        let same_rate = from.tree.rate() == to.tree.rate();
         let (rate, mtu, seed) = (to.tree.rate(), to.tree.mtu(), to.seed);
         // Many leaves in a row have equal plans.
         let mut stateless = None;
@@ -161,9 +162,10 @@ impl Change<'_> {
             if stateless == Some(queue) || *queue != from.queues[old.index()] {
                 continue;
             }
-            if AnyDropper::build(queue, Place { leaf: new, rate, mtu, seed })?.keeps_nothing() {
+            let dropper = AnyDropper::build(queue, Place { leaf: new, rate, mtu, seed })?;
+            if dropper.keeps_nothing() {
                 stateless = Some(queue);
-            } else {
+            } else if same_rate || dropper.outlives_rate() {
                 leaves.push((new, old));
             }
         }
@@ -255,7 +257,13 @@ impl<S: Discipline> Link<S> {
                 continue;
             }
             is_whole = false;
-            old.empty(before, |entry| waiting.push(Waiting { leaf, whole: false, entry }));
+            // Numbers of flows are those of a dropper, which may not be that of the new leaf.
+            let is_numbered = old.numbers_flows(before) || self.queues.numbers_flows(leaf);
+            let keeps = !is_numbered || handover.droppers.contains(&(leaf, before));
+            old.empty(before, |entry| {
+                let label = if keeps { entry.label } else { entry.label.without_flow() };
+                waiting.push(Waiting { leaf, whole: false, entry: QueueEntry { label, ..entry } });
+            });
         }
         if handover.same_room {
             self.queues.take_slots(old);

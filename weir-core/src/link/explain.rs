@@ -18,9 +18,9 @@ use alloc::vec::Vec;
 /// known when the packet leaves; its parts are computed on demand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sojourn {
-    /// The packet.
+    /// The caller's id of the packet.
     pub handle: Handle,
-    /// Its leaf.
+    /// The leaf in which it waited.
     pub leaf: LeafId,
     /// The instant at which the packet was offered to the link.
     pub arrived: Instant,
@@ -31,7 +31,7 @@ pub struct Sojourn {
     released: Instant,
     /// The class that lent to it, if it was not sent on its own class's account.
     pub lender: Option<ClassId>,
-    /// What held it back while it was [regulated](Sojourn::regulated).
+    /// The limit that held it back while it was [regulated](Sojourn::regulated).
     pub regulation: Regulation,
     /// The class whose limit that was: so many levels above the leaf's own class.
     pub level: u8,
@@ -84,7 +84,7 @@ impl Sojourn {
     }
 }
 
-/// What sojourns are computed from.
+/// Records from which sojourns are computed.
 pub(super) struct Explainer {
     leaves: Vec<First>,
     sojourns: Vec<Sojourn>,
@@ -217,7 +217,7 @@ fn why(scheduler: &impl Explains, now: Instant, leaf: LeafId, from: Instant) -> 
     why
 }
 
-/// What the parts of a sojourn follow from.
+/// The facts from which the parts of a sojourn follow.
 struct Cause {
     first: First,
     why: Why,

@@ -7,14 +7,14 @@ pub struct Framing {
     pub added: i32,
     /// The shortest length on the wire, applied after the addition.
     pub minimum: u32,
-    /// What the line adds to the bytes that it carries, applied last.
+    /// The coding of the line, applied last.
     pub coding: Coding,
 }
 
-/// What a line adds to the bytes that it carries.
+/// The bytes that the coding of a line adds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Coding {
-    /// Nothing.
+    /// The line adds no bytes.
     #[default]
     Plain,
     /// Whole cells with 48 bytes of payload (ATM), of which each counts as so many bytes.

@@ -11,13 +11,15 @@
 use super::{AnyLink, Link, LinkPlan};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::Params;
-use crate::queue::{AnyDropper, PackedLimit, Place, QueueEntry, QueuePlan};
+use crate::queue::{
+    AnyDropper, Dropper, FlowQueues, PackedLimit, Place, QueueEntry, QueuePlan,
+};
 use crate::sched::{Discipline, Refit, RefitError};
 use crate::units::Instant;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What is done to one leaf.
+/// A change of one leaf.
 #[derive(Clone, Debug)]
 pub enum Graft {
     /// A class takes a place that is reserved under a parent, `None` for the link.
@@ -28,7 +30,7 @@ pub enum Graft {
         name: String,
         /// The scheduler's parameters of the class.
         params: Params,
-        /// Its queue.
+        /// The limit and the dropper of its leaf.
         queue: QueuePlan,
     },
     /// A class takes this place.
@@ -39,30 +41,30 @@ pub enum Graft {
         name: String,
         /// The scheduler's parameters of the class.
         params: Params,
-        /// Its queue.
+        /// The limit and the dropper of its leaf.
         queue: QueuePlan,
     },
     /// A place that a class left gets the parameters and the queue with which places are built.
     Reset {
-        /// The place.
+        /// The place, which no class has.
         leaf: LeafId,
-        /// The scheduler's parameters.
+        /// The scheduler's parameters with which places are built.
         params: Params,
-        /// The queue.
+        /// The queue with which places are built.
         queue: QueuePlan,
     },
     /// A leaf gets other parameters and another queue.
     Retune {
-        /// The leaf.
+        /// The leaf of a class.
         leaf: LeafId,
         /// The scheduler's parameters of its class.
         params: Params,
-        /// Its queue.
+        /// Its new limit and dropper.
         queue: QueuePlan,
     },
     /// A class leaves its place.
     Remove {
-        /// Its leaf.
+        /// The leaf of the class that leaves.
         leaf: LeafId,
         /// The leaf that takes the packets that wait, behind its own.
         heir: LeafId,
@@ -72,7 +74,7 @@ pub enum Graft {
 /// A leaf whose plan was replaced, and what it had before.
 #[derive(Clone, Copy, Debug)]
 pub struct Grafted<'a> {
-    /// The leaf.
+    /// The leaf of the new plan.
     pub leaf: LeafId,
     /// The scheduler's parameters that it had.
     pub params: &'a Params,
@@ -80,12 +82,12 @@ pub struct Grafted<'a> {
     pub queue: &'a QueuePlan,
     /// Whether another class takes the place.
     pub is_new: bool,
-    /// What the fingerprint of the plan gains.
+    /// The difference that the graft makes to the plan's fingerprint, modulo 2^64.
     pub fingerprint: u64,
 }
 
-/// What a link takes and gives back when one of its leaves is grafted, so that it need not allocate
-/// or free.
+/// Memory that a link takes and gives back when one of its leaves is grafted, so that it need not
+/// allocate or free.
 #[derive(Default)]
 pub struct Spare {
     /// The dropper of the leaf, built beforehand; after that the one that it had.
@@ -107,7 +109,7 @@ pub struct PreparedGraft {
 }
 
 impl PreparedGraft {
-    /// Returns its leaf.
+    /// Returns the leaf that the graft adds, changes or removes.
     pub fn leaf(&self) -> LeafId {
         self.leaf
     }
@@ -224,7 +226,6 @@ impl Graft {
     }
 }
 
-/// What a plan says of a leaf.
 struct LeafPlan {
     leaf: LeafId,
     /// Empty for a place.
@@ -315,8 +316,13 @@ impl<S: Discipline> Link<S> {
         let refit = Refit { before, is_new };
         // A leaf that the scheduler need not know anew stays in its turn, and one in which packets
         // wait leaves it for as long as it is refitted.
-        if dropper.is_some() {
+        if let Some(dropper) = &dropper {
             self.take_out(now, leaf, &mut spare.waiting);
+            let numbers = dropper.flows().is_some_and(FlowQueues::numbers_flows);
+            if numbers || self.queues.numbers_flows(leaf) {
+                let waiting = spare.waiting.iter_mut();
+                waiting.for_each(|entry| entry.label = entry.label.without_flow());
+            }
         }
         let head = self.queues.head(leaf).filter(|_| is_tuned);
         if head.is_some() {
@@ -394,7 +400,7 @@ impl<S: Discipline> Link<S> {
         }
     }
 
-    /// Tells the scheduler that no packet waits in `leaf`, in which some do.
+    /// Notifies the scheduler that no packet waits in `leaf`, in which some do.
     fn leave(&mut self, now: Instant, leaf: LeafId) {
         if S::CALLS.per_packet {
             for _ in 1..self.queues.backlog(leaf).packets {
@@ -404,7 +410,7 @@ impl<S: Discipline> Link<S> {
         self.scheduler.head_changed(now, leaf, None);
     }
 
-    /// Tells the scheduler again of the packets of `leaf`.
+    /// Notifies the scheduler again of the packets of `leaf`.
     fn rejoin(&mut self, now: Instant, leaf: LeafId) {
         let Some(head) = self.queues.head(leaf) else { return };
         self.scheduler.enqueued(now, leaf, head);

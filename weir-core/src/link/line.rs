@@ -77,7 +77,7 @@ impl Line {
         self.finished
     }
 
-    /// Whether it falls idle when it says.
+    /// Checks a loaded state: `finished` follows from `since` and `busy`.
     fn is_sound(&self) -> bool {
         let busy = Pace::round_up(self.busy.min(i64::MAX as u64));
         self.busy <= i64::MAX as u64 && self.finished == self.since.after(busy)

@@ -32,7 +32,7 @@ use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
 use crate::ids::LeafId;
 use crate::parameter::BuildError;
 use crate::police::Police;
-use crate::queue::{Queues, Reading};
+use crate::queue::{HostAccounts, Queues, Reading};
 use crate::sched::{Borrowed, Discipline, RefitError, Regulation};
 use crate::state::{Reader, StateError, Writer};
 use crate::units::{Bytes, Instant};
@@ -109,6 +109,10 @@ pub trait AnyLink: Send {
     /// Returns the number that the decisions of a leaf's dropper rest on, for people.
     fn reading(&self, leaf: LeafId) -> Option<Reading>;
 
+    /// Returns the accounts of the hosts of `leaf` that sent most bytes, at most so many; `None`
+    /// where hosts do not take turns.
+    fn hosts(&self, leaf: LeafId, most: usize) -> Option<HostAccounts>;
+
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
 
@@ -172,7 +176,7 @@ pub struct Link<S> {
     /// No packet leaves before this instant.
     due: Instant,
     explainer: Option<Box<Explainer>>,
-    /// What the leaves that a change removed had sent and dropped.
+    /// The sum of the accounts of the leaves that changes removed.
     retired: LeafAccount,
     /// When each packet that was handed out has left the wire; only for a scheduler with
     /// [`Calls::completions`](crate::sched::Calls::completions).
@@ -321,6 +325,10 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn reading(&self, leaf: LeafId) -> Option<Reading> {
         self.queues.reading(leaf)
+    }
+
+    fn hosts(&self, leaf: LeafId, most: usize) -> Option<HostAccounts> {
+        self.queues.hosts(leaf, most)
     }
 
     fn backlog(&self) -> u32 {

@@ -3,7 +3,7 @@
 use super::{Charge, Link, Packet};
 use crate::event::{DropReason, Dropped, Verdict};
 use crate::ids::{LeafId, MeterId};
-use crate::packet::Head;
+use crate::packet::{Head, Host};
 use crate::police::{Judgement, Metered};
 use crate::queue::{Admission, Label, QueueEntry, Surplus};
 use crate::sched::Discipline;
@@ -27,8 +27,8 @@ impl<S: Discipline> Link<S> {
             return self.refuse(now, leaf, &entry, DropReason::Policed);
         }
         self.scheduler.offered(now, leaf);
-        let Some(was_empty) = self.queues.push_unasked(leaf, &entry) else {
-            return self.admit(now, leaf, packet.flow, entry);
+        let Some(was_empty) = self.queues.push_without_dropper(leaf, &entry) else {
+            return self.admit(now, leaf, (packet.host, packet.flow), entry);
         };
         self.queued(now, leaf, &entry, was_empty);
         Verdict::Queued
@@ -91,8 +91,14 @@ impl<S: Discipline> Link<S> {
 
     /// Calls the dropper of `leaf` for a packet, and carries out its decision.
     #[inline(never)]
-    fn admit(&mut self, now: Instant, leaf: LeafId, flow: u32, mut entry: QueueEntry) -> Verdict {
-        entry.label.assign(self.queues.flow(flow));
+    fn admit(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        (host, flow): (Host, u32),
+        mut entry: QueueEntry,
+    ) -> Verdict {
+        entry.label.assign(self.queues.flow(leaf, host, flow));
         let mut evicted = false;
         loop {
             match self.queues.admit(now, leaf, &entry) {
@@ -115,7 +121,7 @@ impl<S: Discipline> Link<S> {
         if self.queues.is_full() {
             return self.refuse(now, leaf, &entry, DropReason::Store);
         }
-        if S::CALLS.asks_empty_leaves && self.found_nothing(now) {
+        if S::CALLS.polls_empty_leaves && self.found_nothing(now) {
             debug_assert!(self.queues.head(leaf).is_none(), "while none waits, each leaf is empty");
             self.queues.found_nothing(leaf);
         }
@@ -160,7 +166,7 @@ impl<S: Discipline> Link<S> {
         self.scheduler.head_changed(now, leaf, next);
     }
 
-    /// Refuses a packet.
+    /// Drops a packet that was not queued.
     #[inline(never)]
     pub(super) fn refuse(
         &mut self,

@@ -54,7 +54,7 @@ impl Pending {
         self.classified
     }
 
-    /// Adds a frame.
+    /// Adds a frame, in any order of instants.
     pub fn push(&mut self, arrival: Arrival) {
         self.arrivals.push(arrival);
     }

@@ -22,6 +22,18 @@ pub enum Charge {
     Frame,
 }
 
+impl Charge {
+    /// Returns the bytes charged for a frame of `length` bytes, at least 1.
+    #[inline(always)]
+    pub const fn of(self, framing: Framing, length: u32) -> u32 {
+        match self {
+            Self::Wire => framing.wire_length(length),
+            Self::Frame if length == 0 => 1,
+            Self::Frame => length,
+        }
+    }
+}
+
 /// Everything that a link is built from.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkPlan {
@@ -65,9 +77,12 @@ impl LinkPlan {
             seed: 0,
         }
     }
-}
 
-impl LinkPlan {
+    /// Returns the bytes that the link charges for a frame of `length` bytes, at least 1.
+    pub const fn charged(&self, length: u32) -> u32 {
+        self.charge.of(self.framing, length)
+    }
+
     /// Returns a number that another plan has too only by an accident of one in 2^64: checkpoints
     /// bear it. Each leaf adds to it, so it follows a graft without the other leaves.
     pub fn fingerprint(&self) -> u64 {

@@ -56,15 +56,15 @@ impl<S: Discipline> Link<S> {
     /// Hands out the first packet of `leaf`, which was selected, unless its dropper drops it.
     #[inline(always)]
     fn release(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
-        if let Some((entry, next)) = self.queues.send_unasked(leaf) {
+        if let Some((entry, next)) = self.queues.send_without_dropper(leaf) {
             return Some(self.depart(now, leaf, &entry, next));
         }
-        self.release_asked(now, leaf)
+        self.release_by_dropper(now, leaf)
     }
 
     /// Hands out or drops the first packet of `leaf`, as its dropper decides.
     #[inline(never)]
-    fn release_asked(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
+    fn release_by_dropper(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
         match self.queues.release(now, leaf) {
             Release::Send => {}
             Release::Mark => self.queues.mark_first(leaf),

@@ -7,7 +7,6 @@
 use crate::state::{Reader, State, StateError, Writer};
 use alloc::vec::Vec;
 
-/// Lists of items.
 pub(crate) struct Lists {
     /// The successor of each item; [`END`] for the last of a list, [`ABSENT`] for one in no list.
     nexts: Vec<u32>,
@@ -32,6 +31,12 @@ impl Lists {
     /// Adds an item, whose number is one more than the last one's.
     pub(crate) fn add_item(&mut self) {
         self.nexts.push(ABSENT);
+    }
+
+    /// Adds so many empty lists.
+    pub(crate) fn add_lists(&mut self, lists: usize) {
+        let list = List { first: END, last: END };
+        self.lists.resize(self.lists.len() + lists, list);
     }
 
     /// Returns whether `item` is in a list.

@@ -8,42 +8,57 @@
 //! not. One that is found empty in the old list leaves. A member is found empty by a later choice,
 //! not when its last packet leaves; a choice when none waits finds all members empty. A choice
 //! costs at most two rounds through the lists, however small the quantum is, and on the average a
-//! few steps if a quantum covers a packet. Invariant: `listed` counts the members of both lists.
+//! few steps if a quantum covers a packet. Members may form groups, each with two lists of its own:
+//! the flows of each host. Invariant: `listed` counts the members of both lists of each group.
 
 use super::lists::Lists;
 use crate::parameter::{Kind, Params};
 use crate::state::state;
 use alloc::vec::Vec;
 
-/// Whose rules hold.
+/// The source that is followed where sources differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rules {
-    /// Those of `sch_fq_codel`.
+    /// Linux's `sch_fq_codel`.
     Linux,
     /// The letter of the RFC.
     Rfc8290,
 }
 
-/// The two lists and the members' deficits.
+/// The two lists of each group, and the members' deficits.
 pub(crate) struct Rounds {
     rules: Rules,
     quantum: i64,
     /// Bytes that each member may still send in its turn; negative if it sent more.
     deficits: Vec<i64>,
     lists: Lists,
-    listed: u32,
+    /// By group.
+    listed: Vec<u32>,
 }
 
 impl Rounds {
-    /// Returns empty lists; members are numbered from 0 and get `quantum` bytes at a time.
+    /// Returns empty lists of one group; members are numbered from 0 and get `quantum` bytes at a
+    /// time.
     pub(crate) fn new(members: usize, quantum: u32, rules: Rules) -> Self {
         Self {
             rules,
             quantum: i64::from(quantum.max(1)),
             deficits: alloc::vec![0; members],
-            lists: Lists::new(2, members),
-            listed: 0,
+            lists: Lists::new(LISTS, members),
+            listed: alloc::vec![0],
         }
+    }
+
+    /// Returns lists of no group and no member.
+    pub(crate) fn without_groups(quantum: u32, rules: Rules) -> Self {
+        let lists = Lists::new(0, 0);
+        Self { lists, listed: Vec::new(), ..Self::new(0, quantum, rules) }
+    }
+
+    /// Adds a group, whose number is one more than the last one's.
+    pub(crate) fn add_group(&mut self) {
+        self.lists.add_lists(LISTS);
+        self.listed.push(0);
     }
 
     /// Adds a member, whose number is one more than the last one's.
@@ -52,37 +67,55 @@ impl Rounds {
         self.lists.add_item();
     }
 
-    /// Records that `member` is backlogged now: it is a newcomer, unless it is still listed.
+    /// As [`Rounds::join_group`], where there is one group.
     #[inline]
     pub(crate) fn join(&mut self, member: u32) {
+        self.join_group(0, member);
+    }
+
+    /// Records that `member` of `group` is backlogged now: it is a newcomer, unless it is still
+    /// listed.
+    #[inline]
+    pub(crate) fn join_group(&mut self, group: usize, member: u32) {
         if !self.lists.contains(member) {
-            self.enlist(NEW, member, self.quantum);
+            self.enlist((group, NEW), member, self.quantum);
         }
     }
 
     #[inline]
-    fn enlist(&mut self, list: usize, member: u32, deficit: i64) {
+    fn enlist(&mut self, (group, list): (usize, usize), member: u32, deficit: i64) {
         self.deficits[member as usize] = deficit;
-        self.lists.push(list, member);
-        self.listed += 1;
+        self.lists.push(group * LISTS + list, member);
+        self.listed[group] += 1;
     }
 
-    /// Returns the member whose turn it is, where `waits` says which members are backlogged; `None`
-    /// if none is. A second call returns the same member.
+    /// As [`Rounds::choose_of`], where there is one group.
     #[inline]
-    pub(crate) fn choose(&mut self, mut waits: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub(crate) fn choose(&mut self, waits: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.choose_of(0, waits)
+    }
+
+    /// Returns the member of `group` whose turn it is, where `waits` says which members are
+    /// backlogged; `None` if none is. A second call returns the same member.
+    #[inline]
+    pub(crate) fn choose_of(
+        &mut self,
+        group: usize,
+        mut waits: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        let (new, old) = (group * LISTS + NEW, group * LISTS + OLD);
         let mut passed = 0;
         loop {
-            let list = if self.lists.first(NEW).is_some() { NEW } else { OLD };
+            let list = if self.lists.first(new).is_some() { new } else { old };
             let member = self.lists.first(list)?;
             let deficit = &mut self.deficits[member as usize];
             if *deficit <= 0 {
                 *deficit += self.quantum;
                 self.lists.pop(list);
-                self.lists.push(OLD, member);
+                self.lists.push(old, member);
                 passed += 1;
-                if passed >= self.listed {
-                    self.skip_rounds();
+                if passed >= self.listed[group] {
+                    self.skip_rounds(group);
                     passed = 0;
                 }
                 continue;
@@ -91,19 +124,14 @@ impl Rounds {
                 return Some(member);
             }
             self.lists.pop(list);
-            if list == NEW && !self.lets_newcomer_leave() {
-                self.lists.push(OLD, member);
+            let may_leave = self.rules == Rules::Linux && self.lists.first(old).is_none();
+            if list == new && !may_leave {
+                self.lists.push(old, member);
             } else {
-                debug_assert!(self.listed > 0, "a member of a list is counted");
-                self.listed -= 1;
+                debug_assert!(self.listed[group] > 0, "a member of a list is counted");
+                self.listed[group] -= 1;
             }
         }
-    }
-
-    /// Returns whether a member that is found empty in the new list leaves both lists.
-    #[inline]
-    fn lets_newcomer_leave(&self) -> bool {
-        self.rules == Rules::Linux && self.lists.first(OLD).is_none()
     }
 
     /// Charges `member` for `length` bytes.
@@ -113,18 +141,32 @@ impl Rounds {
         *deficit = deficit.saturating_sub_unsigned(length).max(-DEBT_MAX);
     }
 
-    /// Removes all members from the lists, as a choice does when none waits.
+    /// As [`Rounds::clear_group`], where there is one group.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        for list in [NEW, OLD] {
-            while self.lists.pop(list).is_some() {}
-        }
-        self.listed = 0;
+        self.clear_group(0);
     }
 
-    /// Returns all listed members, the new list first, each with whether it is in the new list.
+    /// Removes all members of `group` from its lists, as a choice does when none waits.
+    #[inline]
+    pub(crate) fn clear_group(&mut self, group: usize) {
+        for list in [NEW, OLD] {
+            while self.lists.pop(group * LISTS + list).is_some() {}
+        }
+        self.listed[group] = 0;
+    }
+
+    /// As [`Rounds::iter_of`], where there is one group.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, bool)> {
-        let members = |list| self.lists.iter(list).map(move |member| (member, list == NEW));
+        self.iter_of(0)
+    }
+
+    /// Returns all listed members of `group`, the new list first, each with whether it is in the
+    /// new list.
+    pub(crate) fn iter_of(&self, group: usize) -> impl Iterator<Item = (u32, bool)> {
+        let members = move |list| {
+            self.lists.iter(group * LISTS + list).map(move |member| (member, list == NEW))
+        };
         members(NEW).chain(members(OLD))
     }
 
@@ -133,8 +175,13 @@ impl Rounds {
     pub(crate) fn resume(&mut self, member: u32, is_new: bool, before: &Rounds, then: u32) {
         if !self.lists.contains(member) {
             let deficit = before.deficits[then as usize].min(self.quantum);
-            self.enlist(if is_new { NEW } else { OLD }, member, deficit);
+            self.enlist((0, if is_new { NEW } else { OLD }), member, deficit);
         }
+    }
+
+    /// Returns the bytes that `member`, which is listed, may still send in its turn.
+    pub(crate) fn deficit(&self, member: u32) -> i64 {
+        self.deficits[member as usize]
     }
 
     /// Returns whether `member` is in a list.
@@ -145,14 +192,16 @@ impl Rounds {
     /// Whether this can be the state of any rounds.
     fn is_sound(&self) -> bool {
         let within = |deficit: &i64| (-DEBT_MAX..=DEBT_MAX).contains(deficit);
-        self.listed as usize == self.iter().count() && self.deficits.iter().all(within)
+        let mut groups = self.listed.iter().enumerate();
+        groups.all(|(group, &listed)| listed as usize == self.iter_of(group).count())
+            && self.deficits.iter().all(within)
     }
 
-    /// Gives each member, none of which may send, the quanta of all further rounds in which that is
-    /// so, at once.
+    /// Gives each member of `group`, none of which may send, the quanta of all further rounds in
+    /// which that is so, at once.
     #[cold]
-    fn skip_rounds(&mut self) {
-        let deficits = self.iter().map(|(member, _)| self.deficits[member as usize]);
+    fn skip_rounds(&mut self, group: usize) {
+        let deficits = self.iter_of(group).map(|(member, _)| self.deficits[member as usize]);
         let most = deficits.max().unwrap_or(1);
         if most > 0 {
             return;
@@ -160,7 +209,7 @@ impl Rounds {
         // After this many more quanta the largest deficit is above zero.
         let rounds = most.unsigned_abs() / self.quantum.unsigned_abs();
         let gain = rounds as i64 * self.quantum;
-        for member in self.lists.iter(OLD) {
+        for member in self.lists.iter(group * LISTS + OLD) {
             self.deficits[member as usize] += gain;
         }
     }
@@ -182,6 +231,8 @@ impl Rules {
     }
 }
 
+/// The number of lists of a group.
+const LISTS: usize = 2;
 /// The list of newcomers.
 const NEW: usize = 0;
 /// The list of the others.

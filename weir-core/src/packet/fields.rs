@@ -54,9 +54,9 @@ impl Protocol {
     pub const HOP_BY_HOP: Protocol = Protocol(0);
     /// Control messages of IPv4.
     pub const ICMP: Protocol = Protocol(1);
-    /// TCP.
+    /// Transmission control protocol.
     pub const TCP: Protocol = Protocol(6);
-    /// UDP.
+    /// User datagram protocol.
     pub const UDP: Protocol = Protocol(17);
     /// DCCP, datagrams under congestion control.
     pub const DCCP: Protocol = Protocol(33);
@@ -157,7 +157,7 @@ impl Dscp {
         Dscp(byte >> 2)
     }
 
-    /// The number, 0..=63.
+    /// Returns the number, 0..=63.
     pub fn code(self) -> u8 {
         self.0
     }
@@ -194,7 +194,7 @@ pub enum Ecn {
     Ect1,
     /// Capable, code point 2.
     Ect0,
-    /// Congestion was experienced.
+    /// Congestion was experienced (CE).
     Congested,
 }
 
@@ -248,7 +248,7 @@ impl VlanId {
         Err(VlanId::error(&alloc::format!("{id}")))
     }
 
-    /// The number, 0..=4094.
+    /// Returns the number, 0..=4094.
     pub fn id(self) -> u16 {
         self.0
     }
@@ -283,13 +283,13 @@ pub struct EtherType(pub u16);
 
 /// Numbers of the IEEE registry.
 impl EtherType {
-    /// IPv4.
+    /// Internet protocol, version 4.
     pub const IPV4: EtherType = EtherType(0x0800);
     /// Address resolution for IPv4.
     pub const ARP: EtherType = EtherType(0x0806);
     /// A VLAN tag (IEEE 802.1Q).
     pub const VLAN: EtherType = EtherType(0x8100);
-    /// IPv6.
+    /// Internet protocol, version 6.
     pub const IPV6: EtherType = EtherType(0x86dd);
     /// A packet behind MPLS labels.
     pub const MPLS: EtherType = EtherType(0x8847);

@@ -1,7 +1,8 @@
 //! Which packets belong together: a flow of two programs, or all packets of one host.
 
 use super::{Addresses, Headers};
-use core::net::Ipv6Addr;
+use crate::state::state;
+use core::net::{IpAddr, Ipv6Addr};
 
 /// The fields by which droppers that separate flows tell them apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -15,18 +16,73 @@ pub enum FlowKey {
     Destination,
     /// Both addresses: all that one host sends to another is one flow.
     Hosts,
+    /// As [`FlowKey::Connection`], and the host is the source's address.
+    WithinSource,
+    /// As [`FlowKey::Connection`], and the host is the destination's address.
+    WithinDestination,
 }
+
+/// The host that a packet counts for where hosts take turns: an address of its headers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Host {
+    /// The upper half of the address as in IPv6; an IPv4 address is mapped into IPv6.
+    high: u64,
+    low: u64,
+}
+
+impl Host {
+    /// The host of packets without an address, and of all packets where hosts do not matter.
+    pub const NONE: Host = Host { high: 0, low: 0 };
+
+    /// Returns the host of this address, [`Host::NONE`] for the unspecified address of IPv6.
+    pub const fn of(address: IpAddr) -> Host {
+        let bits = match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        Host::from_bits(bits)
+    }
+
+    /// Returns its address.
+    pub fn address(self) -> Option<IpAddr> {
+        let address = Ipv6Addr::from_bits(self.to_bits());
+        (self != Host::NONE).then(|| address.to_canonical())
+    }
+
+    /// Returns the host of an address as one number.
+    pub const fn from_bits(bits: u128) -> Host {
+        Host { high: (bits >> 64) as u64, low: bits as u64 }
+    }
+
+    /// Returns its address as one number, 0 without one.
+    pub const fn to_bits(self) -> u128 {
+        (self.high as u128) << 64 | self.low as u128
+    }
+
+    /// Returns 64 bits that usually differ between hosts.
+    #[inline]
+    pub(crate) const fn folded(self) -> u64 {
+        self.high.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.low
+    }
+}
+
+state!(Host { high, low });
 
 impl FlowKey {
     /// The keys by their words in a policy; the first is the default.
     pub const WORDS: &[&str] = &["flow", "srcaddr", "dstaddr", "srcaddr,dstaddr"];
 
-    /// Returns the key that this word of [`FlowKey::WORDS`] names; the default for any other.
+    /// The words for flows, each by itself or within its host; the first is the default.
+    pub const ISOLATION_WORDS: &[&str] = &["flows", "flows within srcaddr", "flows within dstaddr"];
+
+    /// Returns the key that this word names, of either list; the default for any other.
     pub fn of_word(word: &str) -> FlowKey {
         match word {
             "srcaddr" => FlowKey::Source,
             "dstaddr" => FlowKey::Destination,
             "srcaddr,dstaddr" => FlowKey::Hosts,
+            "flows within srcaddr" => FlowKey::WithinSource,
+            "flows within dstaddr" => FlowKey::WithinDestination,
             _ => FlowKey::Connection,
         }
     }
@@ -45,10 +101,22 @@ impl Headers {
             Addresses::V6 { source, destination } => (fold(source), fold(destination)),
         };
         match key {
-            FlowKey::Connection => mix(source, destination, self.service()),
+            FlowKey::Connection | FlowKey::WithinSource | FlowKey::WithinDestination => {
+                mix(source, destination, self.service())
+            }
             FlowKey::Source => mix(source, 0, 0),
             FlowKey::Destination => mix(0, destination, 0),
             FlowKey::Hosts => mix(source, destination, 0),
+        }
+    }
+
+    /// Returns the host that the packet counts for; [`Host::NONE`] where `key` has none.
+    #[inline]
+    pub fn host(&self, key: FlowKey) -> Host {
+        match key {
+            FlowKey::WithinSource => self.addresses.source().map_or(Host::NONE, Host::of),
+            FlowKey::WithinDestination => self.addresses.destination().map_or(Host::NONE, Host::of),
+            _ => Host::NONE,
         }
     }
 
@@ -125,5 +193,21 @@ mod tests {
             keys,
             [FlowKey::Connection, FlowKey::Source, FlowKey::Destination, FlowKey::Hosts]
         );
+        let words = FlowKey::ISOLATION_WORDS.iter();
+        let keys: alloc::vec::Vec<_> = words.map(|word| FlowKey::of_word(word)).collect();
+        assert_eq!(keys, [FlowKey::Connection, FlowKey::WithinSource, FlowKey::WithinDestination]);
+    }
+
+    #[test]
+    fn a_packet_counts_for_the_host_whose_address_the_key_names() {
+        let (four, six) = ("10.0.0.1", "2001:db8::1");
+        for (source, destination) in [(four, "10.0.0.2"), (six, "2001:db8::2")] {
+            let [headers, _] = pair([source, destination], [source, destination], [1, 1]);
+            let shown = |key| headers.host(key).address();
+            assert_eq!(shown(FlowKey::WithinSource), source.parse().ok());
+            assert_eq!(shown(FlowKey::WithinDestination), destination.parse().ok());
+            assert_eq!(shown(FlowKey::Connection), None);
+            assert_eq!(headers.flow(FlowKey::WithinSource), headers.flow(FlowKey::Connection));
+        }
     }
 }

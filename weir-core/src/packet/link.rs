@@ -17,7 +17,7 @@ macro_rules! link_types {
         }
 
         impl LinkType {
-            /// All link types.
+            /// All link types, in the order of the table.
             pub const ALL: [LinkType; [$($name),*].len()] = [$(LinkType::$link),*];
 
             /// Returns the link type of a `LINKTYPE_` number of a pcap or pcapng file; none if Weir
@@ -88,7 +88,6 @@ impl LinkType {
 pub(super) struct Start {
     /// The offset of what follows.
     pub at: usize,
-    /// What follows.
     pub next: Next,
     /// Bytes behind the packet that belong to the link.
     pub trailer: usize,
@@ -96,13 +95,12 @@ pub(super) struct Start {
     pub mark: u32,
 }
 
-/// What follows the header of a link.
+/// The kind of header behind the link's own.
 pub(super) enum Next {
-    /// What this ethertype says, or an IEEE 802.3 length.
+    /// The network layer that this ethertype names, or an IEEE 802.3 length.
     EtherType(u16),
-    /// What this protocol of PPP says.
+    /// The network layer that this protocol number of PPP names.
     Ppp(u16),
-    /// A PPPoE header.
     Pppoe,
     /// Nothing with an IP header: control of the link.
     Control,

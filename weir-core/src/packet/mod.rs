@@ -4,6 +4,7 @@
 //! and [`Headers::depth`] says how far reading got. So a hostile, truncated or foreign packet takes
 //! no special path: it matches fewer rules and ends in the default class.
 
+mod checksum;
 mod encapsulation;
 pub(crate) mod fields;
 mod flow;
@@ -17,9 +18,10 @@ mod write;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+pub use checksum::Checksum;
 pub use encapsulation::MPLS_LABELS_MAX;
 pub use fields::{Dscp, Ecn, EtherType, FieldError, Protocol, VlanId};
-pub use flow::FlowKey;
+pub use flow::{FlowKey, Host};
 pub use link::{FRAME_RELAY_ADDRESS_MAX, LinkType, NFLOG_ATTRIBUTES_MAX};
 pub use mac::{MacAddress, Macs};
 pub use parse::{EXTENSIONS_MAX, VLAN_TAGS_MAX};
@@ -34,7 +36,7 @@ pub use write::write_traffic_class;
 /// in without making bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Headers {
-    /// Network-layer addresses.
+    /// The addresses of the network layer.
     pub addresses: Addresses,
     /// Length of the IP packet in bytes, header included, as its header claims. Unknown where the
     /// header cannot say: jumbograms, and segments that a network card will cut (length 0).
@@ -54,7 +56,7 @@ pub struct Headers {
     pub protocol: Option<Protocol>,
     /// The byte that holds DSCP and ECN (IPv4 TOS, IPv6 traffic class).
     pub traffic_class: Option<u8>,
-    /// TCP's flags.
+    /// The flags of TCP; `None` for other protocols and later fragments.
     pub tcp_flags: Option<TcpFlags>,
     /// The stations of an Ethernet frame. For every packet the parser copies twelve bytes more, for
     /// rules that few policies have; but without these no rule can name a device.
@@ -132,14 +134,14 @@ impl Headers {
 pub enum Addresses {
     /// Not an IP packet, or cut short before its addresses.
     Unknown,
-    /// IPv4.
+    /// Addresses of IPv4.
     V4 {
         /// Where the packet comes from.
         source: Ipv4Addr,
         /// Where it goes to.
         destination: Ipv4Addr,
     },
-    /// IPv6.
+    /// Addresses of IPv6.
     V6 {
         /// Where the packet comes from.
         source: Ipv6Addr,
@@ -179,9 +181,9 @@ impl Addresses {
 /// Transport ports of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ports {
-    /// The sender's port.
+    /// The port of the sender.
     pub source: u16,
-    /// The receiver's port.
+    /// The port of the receiver.
     pub destination: u16,
 }
 
@@ -196,7 +198,7 @@ pub enum Fragment {
     First(u32),
     /// Any further fragment: payload only. Its first bytes are not ports.
     Later {
-        /// The datagram's identification.
+        /// The identification that all fragments of the datagram share.
         id: u32,
         /// Whether the fragment says that more follow it.
         more: bool,
@@ -244,9 +246,9 @@ pub struct TcpFlags(pub u8);
 impl TcpFlags {
     /// No more data from the sender.
     pub const FIN: TcpFlags = TcpFlags(0x01);
-    /// Opens a connection.
+    /// SYN: opens a connection.
     pub const SYN: TcpFlags = TcpFlags(0x02);
-    /// Aborts a connection.
+    /// RST: aborts a connection.
     pub const RST: TcpFlags = TcpFlags(0x04);
     /// Deliver without waiting for more data.
     pub const PSH: TcpFlags = TcpFlags(0x08);

@@ -1,19 +1,22 @@
 //! A packet as the link sees it: a handle and a length. Its bytes stay with the port.
 
 use crate::ids::{Handle, LeafId, MeterId};
+use super::Host;
 use crate::state::state;
 use crate::units::{Bytes, Instant};
 
 /// A packet as offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// The packet's id.
+    /// The caller's id of the packet.
     pub handle: Handle,
     /// The length of the frame, without its check sequence.
     pub length: u32,
     /// A number that is equal for all packets of a flow and usually differs between flows, for
     /// droppers that separate flows.
     pub flow: u32,
+    /// The host that it counts for, for droppers by which hosts take turns.
+    pub host: Host,
     /// DSCP and ECN; 0 where the packet has none.
     pub traffic_class: u8,
     /// The meter of the rule that matched; without one, the meter of its leaf applies.
@@ -23,7 +26,7 @@ pub struct Packet {
 impl Packet {
     /// A packet without a flow or a traffic class of its own.
     pub const fn new(handle: Handle, length: u32) -> Self {
-        Self { handle, length, flow: 0, traffic_class: 0, meter: None }
+        Self { handle, length, flow: 0, host: Host::NONE, traffic_class: 0, meter: None }
     }
 }
 
@@ -32,9 +35,9 @@ impl Packet {
 pub struct Arrival {
     /// The instant of the offer.
     pub at: Instant,
-    /// The leaf.
+    /// The leaf to which it is offered.
     pub leaf: LeafId,
-    /// The packet.
+    /// Its id and lengths.
     pub packet: Packet,
 }
 

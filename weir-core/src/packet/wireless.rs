@@ -7,10 +7,9 @@ use super::Unread;
 use super::link::{Next, SNAP_FOLLOWS, Start, snap};
 use super::parse::be16;
 
-/// What surrounds the frame of a wireless network in a capture.
+/// The bytes around the frame of a wireless network in a capture.
 #[derive(Clone, Copy)]
 pub(super) struct Outside {
-    /// Bytes before it.
     before: usize,
     /// Whether its header is padded to four bytes.
     padded: bool,

@@ -3,7 +3,7 @@
 //! Invariant: whatever the bytes, only those of the traffic class and, in IPv4, of the header's
 //! checksum change; a checksum that was right stays right.
 
-use super::{Addresses, Headers, LinkType};
+use super::{Addresses, Checksum, Headers, LinkType};
 
 /// Gives the IP packet in `bytes`, which begin as `link` says, the traffic class `new` (DSCP and
 /// ECN); returns whether the bytes hold such a packet. A tag's priority is not changed.
@@ -32,9 +32,9 @@ pub fn write_traffic_class(link: LinkType, bytes: &mut [u8], new: u8) -> bool {
 /// Returns the checksum after a word of the header changed from the first to the second [rfc1624
 /// §3].
 fn updated(checksum: u16, words: [u16; 2]) -> u16 {
-    let sum = u32::from(!checksum) + u32::from(!words[0]) + u32::from(words[1]);
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
+    let mut sum = Checksum::default();
+    [!checksum, !words[0], words[1]].into_iter().for_each(|word| sum.add_word(word));
+    sum.finish()
 }
 
 /// The offset of the checksum from the byte behind the traffic class.

@@ -15,7 +15,7 @@ pub(super) struct Bucket {
     depth: u64,
     tokens: u64,
     filled_at: Instant,
-    /// Whether it is refilled only when it holds too few tokens, as in ALTQ.
+    /// Refilled only when it holds too few tokens, as in ALTQ.
     lazy: bool,
 }
 

@@ -17,23 +17,23 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-/// What happens to a packet with some outcome.
+/// The treatment of packets with some outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// It goes on as it is.
     Pass,
-    /// It is dropped.
+    /// It is dropped before it reaches its leaf.
     Drop,
     /// It goes on with this DSCP; its ECN field stays.
     Mark(Dscp),
 }
 
-/// What a meter sees of a packet.
+/// The properties of a packet that a meter uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metered {
     /// The length that schedulers charge.
     pub length: Bytes,
-    /// DSCP and ECN.
+    /// The octet of DSCP and ECN.
     pub traffic_class: u8,
 }
 
@@ -48,7 +48,7 @@ pub trait Meter {
 pub struct MeterDescriptor {
     /// The keyword in a policy.
     pub keyword: &'static str,
-    /// One sentence.
+    /// One sentence for lists and the reference.
     pub summary: &'static str,
     /// Its parameters, in the `police` table of a class or rule.
     pub parameters: &'static [Parameter],
@@ -75,20 +75,20 @@ pub trait MeterDiscipline: Meter + State + Sized {
 pub struct MeterPlan {
     /// The keyword of the meter.
     pub meter: &'static str,
-    /// The meter's parameters.
+    /// The meter's parameters, by keyword.
     pub params: Params,
     /// Actions that are not the default, by the outcome's name.
     pub actions: Vec<(&'static str, Action)>,
 }
 
-/// What happens to a packet.
+/// The treatment of one packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Judgement {
-    /// It goes on.
+    /// It goes on unchanged.
     Pass,
     /// It goes on with this traffic class.
     Mark(u8),
-    /// It is dropped.
+    /// It is dropped before it reaches its leaf.
     Drop,
 }
 
@@ -296,7 +296,7 @@ const fn row(
 /// The outcomes of meters with three colours.
 const COLOURS: &[(&str, Action)] =
     &[("green", Action::Pass), ("yellow", Action::Pass), ("red", Action::Drop)];
-/// Their places.
+/// Their places in `COLOURS`.
 const GREEN: usize = 0;
 const YELLOW: usize = 1;
 const RED: usize = 2;

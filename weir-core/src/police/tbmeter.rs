@@ -10,7 +10,7 @@ use crate::parameter::{BuildError, Kind, Params};
 use crate::state::state;
 use crate::units::{Dimension, Instant};
 
-/// A token bucket.
+/// One token bucket: a packet is in while the bucket covers it.
 pub struct TbMeter(Bucket);
 
 impl MeterDiscipline for TbMeter {

@@ -60,11 +60,10 @@ pub(super) struct Average {
 /// The result of an arriving packet's draw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Draw {
-    /// It is accepted.
     Pass,
     /// It is dropped or marked.
     Early,
-    /// It is dropped.
+    /// It is dropped, also if it could be marked.
     Forced,
 }
 
@@ -182,7 +181,7 @@ impl Average {
     }
 }
 
-/// Fractional bits.
+/// Fractional bits of the fixed-point numbers.
 const FRACTION: u32 = 12;
 const ONE: i64 = 1 << FRACTION;
 /// A pause of more than a minute resets the average to zero.

@@ -20,7 +20,7 @@ use crate::state::state;
 use crate::units::{Dimension, Duration, Instant};
 use alloc::boxed::Box;
 
-/// BLUE.
+/// The drop probability and what changes it, boxed to keep droppers small.
 pub struct Blue(Box<State>);
 
 struct State {

@@ -14,7 +14,7 @@ use crate::state::state;
 use crate::units::Instant;
 use alloc::boxed::Box;
 
-/// CoDel.
+/// The state of one queue, boxed to keep droppers small.
 pub struct CoDel(Box<State>);
 
 struct State {

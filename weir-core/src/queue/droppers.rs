@@ -72,7 +72,6 @@ impl Droppers {
         }
     }
 
-    /// Returns all droppers.
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut AnyDropper> {
         self.list.iter_mut()
     }

@@ -8,10 +8,10 @@ use crate::packet::Head;
 use crate::state::state;
 use crate::units::{Bytes, Instant};
 
-/// A waiting packet.
+/// A waiting packet with what its queue recorded of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The packet's id.
+    /// The caller's id of the packet.
     pub handle: Handle,
     /// The length that schedulers charge.
     pub charged: u32,
@@ -80,7 +80,7 @@ impl Label {
         (self.0 >> FLOW_SHIFT) as u16
     }
 
-    /// Sets the flow.
+    /// Replaces the flow; the traffic class stays.
     pub const fn assign(&mut self, flow: u16) {
         self.0 = self.0 & ((1 << FLOW_SHIFT) - 1) | (flow as u32) << FLOW_SHIFT;
     }
@@ -101,7 +101,7 @@ impl Label {
         (self.0 as u16) < 2 * REWRITTEN as u16
     }
 
-    /// Returns the label without its flow.
+    /// Returns the label with the traffic class alone; the flow is unknown.
     pub(crate) const fn without_flow(mut self) -> Self {
         self.assign(UNKNOWN_FLOW);
         self

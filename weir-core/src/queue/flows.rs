@@ -1,5 +1,6 @@
 //! Flow queues in one leaf: a queue for each value of a hash, and whose turn it is [rfc8290 §4.1,
-//! §4.2]. The turns are those of newcomers before others, or those of a ring.
+//! §4.2]. The turns are those of newcomers before others, those of a ring, or those of hosts and
+//! then of the flows of a host.
 //!
 //! Below a scheduler that looks at first packets, the leaf's first packet is chosen when the one
 //! before it leaves or is dropped, and stays first, so the head that the scheduler has seen stays
@@ -14,19 +15,22 @@
 //! is that of its chain plus, if the leaf's first packet is its own, that packet.
 
 use super::Limit;
+use super::hosts::{HostAccounts, Hosts, HostsPlan};
 use super::ring::{Ring, RingPlan};
 use super::store::{NONE, Slot};
 use crate::account::Count;
 use crate::order::rounds::{Rounds, Rules};
+use crate::packet::Host;
 use crate::random::Random;
 use crate::state::{Reader, State, StateError, Writer, state};
-use crate::units::Bytes;
+use crate::units::{Bytes, Duration};
 use alloc::vec::Vec;
 
 /// The flow queues of one leaf.
 pub struct FlowQueues {
     room: Room,
-    /// By hash, the flow's number; 0 before its first packet. Empty until a packet arrives.
+    /// By hash, the flow's number; 0 before its first packet. Empty until a packet arrives, and
+    /// where flows belong to hosts, whose tables number them.
     numbers: Vec<u32>,
     /// The first is that of packets whose flow is unknown.
     flows: Vec<Flow>,
@@ -60,27 +64,31 @@ pub(super) enum Order {
     Rounds(Rules, u32),
     /// A ring; the flow with most packets drops one.
     Ring(RingPlan),
+    /// Hosts, then the flows of a host; the longest flow of the host with most bytes drops from its
+    /// front.
+    Hosts(HostsPlan),
 }
 
 /// The turns of the flows.
 enum Turns {
     Rounds(Rounds),
     Ring(Ring),
+    Hosts(Hosts),
 }
 
-/// One flow.
+/// The packets of one flow in a leaf.
 #[derive(Clone, Copy)]
-struct Flow {
+pub(super) struct Flow {
     /// The slot of its first packet other than the leaf's first; [`NONE`] without one.
-    head: u32,
+    pub head: u32,
     /// The slot of its last packet; meaningless without a head.
     tail: u32,
-    packets: u32,
+    pub packets: u32,
     /// Whether its first packet arrived when none of it waited.
     began: bool,
-    /// Whether it was found empty since its last first packet.
-    lapsed: bool,
-    bytes: u64,
+    /// The flow was found empty since its last first packet.
+    pub lapsed: bool,
+    pub bytes: u64,
 }
 
 /// Packets and bytes still to be dropped from a flow.
@@ -106,7 +114,6 @@ pub enum Surplus {
 pub(super) struct FlowHash(u64);
 
 impl FlowQueues {
-    /// Empty flow queues.
     pub(super) fn new(room: Room) -> Self {
         Self {
             room,
@@ -127,7 +134,8 @@ impl FlowQueues {
         let entry = slots[slot as usize].entry;
         let number = self.number(entry.label.flow());
         let flow = &mut self.flows[number as usize];
-        flow.began |= flow.packets == 0;
+        let began = flow.packets == 0;
+        flow.began |= began;
         flow.packets += 1;
         flow.bytes += u64::from(entry.charged);
         self.held = self.held.plus(Count { packets: 1, bytes: u64::from(entry.charged) });
@@ -138,11 +146,41 @@ impl FlowQueues {
             slots[before as usize].next = slot;
         }
         self.joined = Some(number);
-        if number > 0 {
-            match &mut self.turns {
-                Turns::Rounds(rounds) => rounds.join(number),
-                Turns::Ring(ring) => ring.join(number),
-            }
+        match &mut self.turns {
+            Turns::Hosts(hosts) => hosts.join(number, entry.charged, began),
+            _ if number == 0 => {}
+            Turns::Rounds(rounds) => rounds.join(number),
+            Turns::Ring(ring) => ring.join(number),
+        }
+    }
+
+    /// Returns the number of the flow of a packet where hosts have flows, which a packet's label
+    /// has in place of a hash; `None` elsewhere.
+    pub(super) fn assign(&mut self, host: Host, flow: u32) -> Option<u16> {
+        let Turns::Hosts(hosts) = &mut self.turns else { return None };
+        if self.flows.is_empty() {
+            hosts.begin(&mut self.flows);
+        }
+        // There are fewer flows than labels have numbers.
+        Some(hosts.number(&mut self.flows, host, flow) as u16)
+    }
+
+    /// Returns whether labels have numbers of its own flows, which mean nothing in other leaves.
+    pub(crate) fn numbers_flows(&self) -> bool {
+        matches!(self.turns, Turns::Hosts(_))
+    }
+
+    /// Returns the accounts of the hosts that sent most bytes, at most so many; `None` where hosts
+    /// do not take turns.
+    pub fn hosts(&self, most: usize) -> Option<HostAccounts> {
+        let Turns::Hosts(hosts) = &self.turns else { return None };
+        Some(hosts.accounts(most))
+    }
+
+    /// Records for how long the leaf's first packet waited, which leaves.
+    pub(super) fn waited(&mut self, time: Duration) {
+        if let Turns::Hosts(hosts) = &mut self.turns {
+            hosts.waited(self.first, time);
         }
     }
 
@@ -179,6 +217,7 @@ impl FlowQueues {
                 flow.head != NONE
             }),
             Turns::Ring(ring) => ring.choose(),
+            Turns::Hosts(hosts) => hosts.choose(flows),
         };
         self.make_first(slots, chosen.expect("a flow that holds packets is listed"))
     }
@@ -199,26 +238,39 @@ impl FlowQueues {
 
     /// Records that the line looked for a packet in vain: all flows are forgotten.
     pub(super) fn found_nothing(&mut self) {
-        // An empty ring has no flows.
-        if let Turns::Rounds(rounds) = &mut self.turns {
-            for (flow, _) in rounds.iter() {
-                self.flows[flow as usize].lapsed = true;
+        match &mut self.turns {
+            Turns::Rounds(rounds) => {
+                for (flow, _) in rounds.iter() {
+                    self.flows[flow as usize].lapsed = true;
+                }
+                rounds.clear();
             }
-            rounds.clear();
+            // An empty ring has no flows.
+            Turns::Ring(_) => {}
+            Turns::Hosts(hosts) => hosts.clear(&mut self.flows),
         }
     }
 
     /// Records that the leaf's first packet, charged `charged` bytes, was sent.
     pub(super) fn sent(&mut self, charged: u32) {
-        // A ring is charged when the packet is chosen.
-        if let Turns::Rounds(rounds) = &mut self.turns {
-            rounds.charge(self.first, u64::from(charged));
+        match &mut self.turns {
+            Turns::Rounds(rounds) => rounds.charge(self.first, u64::from(charged)),
+            // It is charged when the packet is chosen.
+            Turns::Ring(_) => {}
+            Turns::Hosts(hosts) => hosts.left(self.first, charged, true),
         }
-        self.dropped_first(charged);
+        self.forget_first(charged);
     }
 
     /// Records that the leaf's first packet was dropped. That costs its flow no deficit.
     pub(super) fn dropped_first(&mut self, charged: u32) {
+        if let Turns::Hosts(hosts) = &mut self.turns {
+            hosts.left(self.first, charged, false);
+        }
+        self.forget_first(charged);
+    }
+
+    fn forget_first(&mut self, charged: u32) {
         debug_assert!(
             self.chosen.is_none_or(|chosen| chosen == charged),
             "the chosen packet leaves"
@@ -238,7 +290,11 @@ impl FlowQueues {
             }
             _ => self.unchain(slots, flow),
         };
-        self.left(flow, slots[slot as usize].entry.charged);
+        let charged = slots[slot as usize].entry.charged;
+        if let Turns::Hosts(hosts) = &mut self.turns {
+            hosts.left(flow, charged, false);
+        }
+        self.left(flow, charged);
         slot
     }
 
@@ -310,9 +366,13 @@ impl FlowQueues {
     /// Removes all packets, but retains the numbers of flows, and of an empty leaf the turns.
     pub(super) fn forget_packets(&mut self) {
         match &mut self.turns {
-            Turns::Rounds(rounds) if self.held.packets > 0 => rounds.clear(),
-            Turns::Rounds(_) => {}
             Turns::Ring(ring) => ring.clear(),
+            Turns::Rounds(rounds) if self.held.packets > 0 => rounds.clear(),
+            Turns::Hosts(hosts) if self.held.packets > 0 => {
+                hosts.clear(&mut self.flows);
+                hosts.forget_packets();
+            }
+            Turns::Rounds(_) | Turns::Hosts(_) => {}
         }
         self.joined = None;
         self.chosen = None;
@@ -321,8 +381,15 @@ impl FlowQueues {
         self.batch = Batch::default();
     }
 
-    /// Returns the number of the flow with this hash.
+    /// Returns the number of the flow with this hash; where hosts have flows, it is the hash.
     fn number(&mut self, hash: u16) -> u32 {
+        if let Turns::Hosts(hosts) = &mut self.turns {
+            if self.flows.is_empty() {
+                hosts.begin(&mut self.flows);
+            }
+            debug_assert!((hash as usize) < self.flows.len(), "a label has the number of a flow");
+            return u32::from(hash);
+        }
         if self.numbers.is_empty() {
             self.numbers = alloc::vec![0; self.room.queues as usize];
             self.add_flow();
@@ -342,11 +409,15 @@ impl FlowQueues {
         match &mut self.turns {
             Turns::Rounds(rounds) => rounds.add(),
             Turns::Ring(ring) => ring.add(),
+            Turns::Hosts(_) => debug_assert!(false, "their tables add flows"),
         }
         self.flows.len() as u32 - 1
     }
 
     fn unchain(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
+        if let Turns::Hosts(hosts) = &mut self.turns {
+            hosts.took(flow);
+        }
         let flow = &mut self.flows[flow as usize];
         let slot = flow.head;
         flow.head = core::mem::replace(&mut slots[slot as usize].next, NONE);
@@ -396,7 +467,11 @@ impl FlowQueues {
     /// that is listed first.
     fn longest(&self) -> u32 {
         let mut longest = (self.first, None);
-        let Turns::Rounds(rounds) = &self.turns else { return longest.0 };
+        let rounds = match &self.turns {
+            Turns::Rounds(rounds) => rounds,
+            Turns::Ring(_) => return longest.0,
+            Turns::Hosts(hosts) => return self.longest_of_hosts(hosts),
+        };
         let listed = rounds.iter().map(|(flow, _)| flow);
         for flow in core::iter::once(0).chain(listed) {
             let bytes = Some(self.behind(flow));
@@ -405,6 +480,18 @@ impl FlowQueues {
             }
         }
         longest.0
+    }
+
+    /// As [`FlowQueues::longest`], where hosts have flows; the unknown flow counts as a host.
+    fn longest_of_hosts(&self, hosts: &Hosts) -> u32 {
+        let chosen = u64::from(self.chosen.unwrap_or(0));
+        let known = hosts.longest(&self.flows, (self.first, chosen));
+        let unknown = &self.flows[0];
+        match known {
+            Some((flow, bytes)) if unknown.head == NONE || bytes > self.behind(0) => flow,
+            None if unknown.head == NONE => self.first,
+            _ => 0,
+        }
     }
 
     /// Returns the bytes of `flow` beside the leaf's first packet.
@@ -419,6 +506,7 @@ impl Turns {
         match order {
             Order::Rounds(rules, quantum) => Turns::Rounds(Rounds::new(0, quantum, rules)),
             Order::Ring(plan) => Turns::Ring(Ring::new(plan)),
+            Order::Hosts(plan) => Turns::Hosts(Hosts::new(plan)),
         }
     }
 }
@@ -428,6 +516,7 @@ impl State for Turns {
         match self {
             Turns::Rounds(rounds) => rounds.save(to),
             Turns::Ring(ring) => ring.save(to),
+            Turns::Hosts(hosts) => hosts.save(to),
         }
     }
 
@@ -435,12 +524,13 @@ impl State for Turns {
         match self {
             Turns::Rounds(rounds) => rounds.load(from),
             Turns::Ring(ring) => ring.load(from),
+            Turns::Hosts(hosts) => hosts.load(from),
         }
     }
 }
 
 impl Flow {
-    const EMPTY: Flow =
+    pub(super) const EMPTY: Flow =
         Flow { head: NONE, tail: NONE, packets: 0, began: false, lapsed: false, bytes: 0 };
 }
 
@@ -464,11 +554,15 @@ impl FlowQueues {
         if flows.is_empty() {
             return;
         }
-        let mut parts = alloc::vec![0; flows.len()];
-        for (part, &number) in numbers.iter().enumerate().filter(|row| *row.1 > 0) {
-            parts[number as usize] = part;
+        if let Turns::Hosts(hosts) = turns {
+            hosts.save_tables(to);
+        } else {
+            let mut parts = alloc::vec![0; flows.len()];
+            for (part, &number) in numbers.iter().enumerate().filter(|row| *row.1 > 0) {
+                parts[number as usize] = part;
+            }
+            parts[1..].save(to);
         }
-        parts[1..].save(to);
         flows.save(to);
         turns.save(to);
         chosen.is_some().save(to);
@@ -480,19 +574,13 @@ impl FlowQueues {
     /// `first` is the charged length of the leaf's first packet.
     pub(super) fn load(&mut self, first: u32, from: &mut Reader<'_>) -> Result<(), StateError> {
         *self = Self { late: self.late, ..Self::new(self.room) };
-        let queues = self.room.queues as usize;
-        let count = from.count(queues.saturating_add(1), "flows")?;
+        let count = from.count((self.room.queues as usize).saturating_add(1), "flows")?;
         if count == 0 {
             return Ok(());
         }
-        self.numbers = alloc::vec![0; queues];
-        self.add_flow();
-        for _ in 1..count {
-            let part = from.index(queues, "hash of a flow")?;
-            if self.numbers[part] != 0 {
-                return Err(StateError::Invalid("hash of two flows"));
-            }
-            self.numbers[part] = self.add_flow();
+        match &mut self.turns {
+            Turns::Hosts(hosts) => hosts.load_tables(&mut self.flows, count, from)?,
+            _ => self.load_numbers(count, from)?,
         }
         self.flows.load(from)?;
         self.turns.load(from)?;
@@ -510,6 +598,21 @@ impl FlowQueues {
         Ok(())
     }
 
+    /// Reads the hash of each flow but the unknown one.
+    fn load_numbers(&mut self, count: usize, from: &mut Reader<'_>) -> Result<(), StateError> {
+        let queues = self.room.queues as usize;
+        self.numbers = alloc::vec![0; queues];
+        self.add_flow();
+        for _ in 1..count {
+            let part = from.index(queues, "hash of a flow")?;
+            if self.numbers[part] != 0 {
+                return Err(StateError::Invalid("hash of two flows"));
+            }
+            self.numbers[part] = self.add_flow();
+        }
+        Ok(())
+    }
+
     /// Returns the number of flows.
     pub(super) fn flow_count(&self) -> usize {
         self.flows.len()
@@ -523,6 +626,9 @@ impl FlowQueues {
     /// Puts the packet in `slot`, behind which nothing is chained, back to the end of its flow.
     pub(super) fn put_back(&mut self, slots: &mut [Slot], slot: u32, flow: usize) {
         self.count(flow as u32, slots[slot as usize].entry.charged);
+        if let Turns::Hosts(hosts) = &mut self.turns {
+            hosts.put_back(flow as u32);
+        }
         let flow = &mut self.flows[flow];
         let before = core::mem::replace(&mut flow.tail, slot);
         if flow.head == NONE {
@@ -533,6 +639,9 @@ impl FlowQueues {
     }
 
     fn count(&mut self, flow: u32, charged: u32) {
+        if let Turns::Hosts(hosts) = &mut self.turns {
+            hosts.count(flow, charged);
+        }
         let flow = &mut self.flows[flow as usize];
         flow.packets += 1;
         flow.bytes += u64::from(charged);
@@ -555,6 +664,7 @@ impl FlowQueues {
                 let is_first = self.chosen.is_some() && self.first as usize == flow;
                 ring.packets(flow as u32) == row.packets - u32::from(is_first)
             }),
+            Turns::Hosts(hosts) => hosts.is_sound(&self.flows),
         };
         self.held.packets == u64::from(packets) && is_chosen && turns
     }

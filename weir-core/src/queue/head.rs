@@ -11,7 +11,7 @@ use crate::parameter::{BuildError, Params};
 use crate::state::state;
 use crate::units::Instant;
 
-/// Head drop.
+/// A limit that drops the oldest packet.
 pub struct Head {
     limit: PackedLimit,
 }
@@ -42,7 +42,7 @@ impl Dropper for Head {
         Admission::Evict(0, DropReason::Evicted)
     }
 
-    fn unasked_below(&self) -> Option<Limit> {
+    fn admits_all_below(&self) -> Option<Limit> {
         Some(self.limit.limit())
     }
 

@@ -19,7 +19,7 @@ use crate::parameter::{Kind, Parameter, Params};
 use crate::state::state;
 use crate::units::{Bytes, Dimension, Duration, Instant};
 
-/// What counts as late, for all queues of a dropper.
+/// The parameters that say when a packet is late, one set for all queues of a dropper.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
     target: Duration,

@@ -60,7 +60,7 @@ impl Dropper for Longest {
     }
 }
 
-/// ALTQ's minimum.
+/// ALTQ's minimum, in bytes.
 const LIMIT_MIN: u64 = 1500;
 const LIMIT_MAX: u64 = 1 << 40;
 const LIMIT_DEFAULT: u64 = 65_536;

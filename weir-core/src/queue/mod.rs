@@ -6,6 +6,7 @@ mod droppers;
 mod drops;
 mod entry;
 mod flows;
+mod hosts;
 mod lateness;
 mod ring;
 mod shared;
@@ -15,6 +16,7 @@ mod trial;
 
 pub use entry::{Entry as QueueEntry, Label};
 pub use flows::{FlowQueues, Surplus};
+pub use hosts::{HostAccount, HostAccounts};
 pub use shared::Membership;
 pub use store::Queues;
 
@@ -56,11 +58,11 @@ pub struct Candidate {
 /// A dropper's decision on an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// It is queued.
+    /// It joins the queue.
     Accept,
     /// It is queued, marked as having met congestion. Only for packets that can be marked.
     Mark,
-    /// It is dropped.
+    /// It is dropped, for this reason.
     Refuse(DropReason),
     /// The waiting packet at this position, 0 for the first, is dropped; then the dropper is called
     /// again, and must not refuse.
@@ -70,7 +72,7 @@ pub enum Admission {
 /// A dropper's decision on the first packet of its leaf, whose turn has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Release {
-    /// It leaves.
+    /// It is sent.
     Send,
     /// It leaves marked. Only for packets that can be marked.
     Mark,
@@ -81,7 +83,7 @@ pub enum Release {
 /// A number that a dropper's decisions rest on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reading {
-    /// What it is.
+    /// The name of the number, with its unit if it has one, as in "average in bytes".
     pub what: &'static str,
     /// Its value in thousandths.
     pub thousandths: u64,
@@ -105,7 +107,7 @@ pub trait Dropper {
 
     /// Returns a backlog up to which, with the arriving packet, it accepts and releases everything,
     /// so that the queue need not call it. With `None` the queue calls it for every packet.
-    fn unasked_below(&self) -> Option<Limit> {
+    fn admits_all_below(&self) -> Option<Limit> {
         None
     }
 
@@ -120,16 +122,21 @@ pub trait Dropper {
         false
     }
 
+    /// Returns whether its state stays right when the rate of the link changes.
+    fn outlives_rate(&self) -> bool {
+        false
+    }
+
     /// Returns the limit that its leaf shares with others, if it does: then a packet may be dropped
     /// from any of them after `admit` accepted one. Such a dropper must return `None` from
-    /// `unasked_below`.
+    /// `admits_all_below`.
     fn membership(&self) -> Option<Membership> {
         None
     }
 
     /// Returns the flow queues of its leaf, if it separates flows: these determine which packet is
     /// first and which are dropped when the limit is exceeded. Such a dropper must return `None`
-    /// from `unasked_below`.
+    /// from `admits_all_below`.
     fn flows(&self) -> Option<&FlowQueues> {
         None
     }
@@ -143,7 +150,7 @@ pub trait Dropper {
 /// A leaf and its link, as a dropper sees them when it is built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The leaf.
+    /// The leaf whose dropper is built.
     pub leaf: LeafId,
     /// The rate of the link.
     pub rate: Rate,
@@ -158,7 +165,7 @@ pub struct Place {
 pub struct DropperDescriptor {
     /// The keyword in a policy.
     pub keyword: &'static str,
-    /// One sentence.
+    /// One sentence for lists and the reference.
     pub summary: &'static str,
     /// Its parameters, in the `queue` table of a leaf.
     pub parameters: &'static [Parameter],
@@ -183,7 +190,7 @@ pub trait DropperDiscipline: Dropper + State + Sized {
 pub struct QueuePlan {
     /// The keyword of the dropper.
     pub dropper: &'static str,
-    /// The dropper's parameters.
+    /// The dropper's parameters, by keyword.
     pub params: Params,
 }
 
@@ -225,7 +232,8 @@ impl QueuePlan {
 
     /// Returns what the dropper takes for a flow; rules pass it to the port with each packet.
     pub fn flow_key(&self) -> FlowKey {
-        self.params.choice("hash").map(FlowKey::of_word).unwrap_or_default()
+        let word = self.params.choice("hash").or(self.params.choice(SHORT_KEY));
+        word.map(FlowKey::of_word).unwrap_or_default()
     }
 }
 
@@ -325,9 +333,9 @@ macro_rules! droppers {
                 }
             }
 
-            fn unasked_below(&self) -> Option<Limit> {
+            fn admits_all_below(&self) -> Option<Limit> {
                 match self {
-                    $(AnyDropper::$name(dropper) => dropper.unasked_below(),)*
+                    $(AnyDropper::$name(dropper) => dropper.admits_all_below(),)*
                 }
             }
 
@@ -340,6 +348,12 @@ macro_rules! droppers {
             fn keeps_nothing(&self) -> bool {
                 match self {
                     $(AnyDropper::$name(dropper) => dropper.keeps_nothing(),)*
+                }
+            }
+
+            fn outlives_rate(&self) -> bool {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.outlives_rate(),)*
                 }
             }
 
@@ -378,6 +392,7 @@ droppers! {
     pie::Pie,
     fq_codel::FqCodel,
     sfq::Sfq,
+    isolate::Isolate,
 }
 
 // Each leaf has one, and a link may have a million leaves: box larger state.
@@ -395,6 +410,10 @@ fn unknown_dropper(keyword: &str) -> BuildError {
 
 /// The ECN bits of a traffic class; both set mean that congestion was experienced `[rfc3168]`.
 pub const ECN_MASK: u8 = 0b11;
+
+/// The parameter of a dropper that a class may write itself, without a table for its queue: then
+/// its queue has the dropper with this parameter.
+pub const SHORT_KEY: &str = "isolate";
 
 /// The name of the row that [`limit`] makes.
 const LIMIT: &str = "limit";

@@ -25,7 +25,7 @@ use crate::state::state;
 use crate::units::{Bytes, Dimension, Duration, Instant};
 use alloc::boxed::Box;
 
-/// PIE.
+/// The drop probability and its estimators, boxed to keep droppers small.
 pub struct Pie(Box<State>);
 
 struct State {
@@ -288,7 +288,7 @@ impl Drain {
 }
 
 const TIME: Kind = Kind::Quantity(Dimension::Duration);
-/// The probability 1.
+/// Probability 1 in fixed point.
 const ONE: u64 = 1 << 56;
 const NANOS: i128 = 1_000_000_000;
 /// A delay above it, a quarter of a second, raises the probability further.

@@ -22,7 +22,7 @@ use crate::state::state;
 use crate::units::{Bytes, Dimension, Duration, Instant, Quantity, Share};
 use alloc::boxed::Box;
 
-/// RED.
+/// The average and the count since the last drop, boxed to keep droppers small.
 pub struct Red(Box<State>);
 
 struct State {
@@ -289,7 +289,7 @@ const FRACTION: u32 = 20;
 const LENGTH_MAX: u64 = 1 << 42;
 /// Longer packets count as this length.
 const LENGTH_OF_PACKET: u64 = (1 << 20) - 1;
-/// The probability 1.
+/// Probability 1 in fixed point.
 const ONE: u64 = 1 << 32;
 const ADAPTS_EVERY: Duration = Duration::from_millis(500);
 

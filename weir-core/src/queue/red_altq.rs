@@ -22,7 +22,7 @@ use crate::state::state;
 use crate::units::{Dimension, Instant};
 use alloc::boxed::Box;
 
-/// ALTQ's RED.
+/// RED with ALTQ's fixed-point numbers, boxed to keep droppers small.
 pub struct RedAltq(Box<State>);
 
 struct State {

@@ -27,7 +27,7 @@ pub(super) struct Ring {
     longest: usize,
 }
 
-/// What a policy says of a ring.
+/// The parameters of a ring.
 #[derive(Clone, Copy)]
 pub(super) struct RingPlan {
     /// The most flows at a time.
@@ -146,7 +146,7 @@ impl Ring {
         self.flows[flow as usize].packets
     }
 
-    /// Removes all packets.
+    /// Removes all packets; flows lose their turns.
     pub(super) fn clear(&mut self) {
         self.round.clear();
         self.flows.fill(Member::default());
@@ -284,5 +284,5 @@ impl State for Ring {
 
 /// No flow: the first number is that of packets whose flow is unknown, which are in no ring.
 const NO_FLOW: u32 = 0;
-/// What an allotment can be, whatever the lengths and the quantum are.
+/// The range of an allotment, whatever the lengths and the quantum are.
 const ALLOTMENTS: core::ops::RangeInclusive<i64> = -(1 << 33)..=1 << 33;

@@ -24,7 +24,7 @@ use crate::state::state;
 use crate::units::{Dimension, Instant};
 use alloc::boxed::Box;
 
-/// RIO.
+/// RED for each drop precedence, boxed to keep droppers small.
 pub struct Rio(Box<State>);
 
 struct State {
@@ -38,7 +38,6 @@ struct State {
     random: Random,
 }
 
-/// A drop precedence.
 struct Level {
     curve: Curve,
     average: Average,

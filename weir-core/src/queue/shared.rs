@@ -25,7 +25,7 @@ pub struct Membership {
 pub(super) struct Shared {
     limit: u64,
     total: u64,
-    /// By leaf.
+    /// One entry a leaf, in their order.
     members: Vec<Member>,
     heap: Vec<Rank>,
     /// How many times a member became backlogged.
@@ -220,7 +220,7 @@ const NOWHERE: u32 = u32::MAX;
 state!(Rank { length, since, leaf });
 state!(Member { bytes, since; kept: weight, place });
 
-/// What the members hold, and the heap; the total and the places follow from that.
+/// Saves the members and the heap; the total and the places follow from them.
 impl State for Shared {
     fn save(&self, to: &mut Writer) {
         let Self { limit: _, total: _, members, heap, began } = self;

@@ -10,13 +10,13 @@ use super::drops::Drops;
 use super::flows::FlowHash;
 use super::shared::Shared;
 use super::{
-    Admission, AnyDropper, Dropper, Entry, FlowQueues, Limit, PackedLimit, Place, QueuePlan,
+    Admission, AnyDropper, Dropper, Entry, FlowQueues, HostAccounts, Limit, PackedLimit, Place, QueuePlan,
     Reading, Release, Surplus,
 };
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;
 use crate::ids::LeafId;
-use crate::packet::Head;
+use crate::packet::{Head, Host};
 use crate::parameter::{BuildError, RefitError};
 use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::{Kin, Tree};
@@ -55,7 +55,7 @@ struct Leaf {
     /// The slot of the last packet; meaningless with fewer than two.
     last: u32,
     packets: u32,
-    unasked: Unasked,
+    uncalled: Uncalled,
     bytes: u64,
     sent_packets: u64,
     sent_bytes: u64,
@@ -71,7 +71,7 @@ pub(super) struct Slot {
 /// The number of waiting packets up to which the dropper need not be called for one more. 0: it
 /// is always called. Negative: it is called for every arrival, but for no departure.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Unasked(i32);
+struct Uncalled(i32);
 
 impl Queues {
     /// Builds the queues of `plans`, one a leaf of `tree`, with room for `packets_max` packets
@@ -87,7 +87,7 @@ impl Queues {
     ) -> Result<Self, BuildError> {
         let droppers = Droppers::new(plans, tree, seed)?;
         let of = |index: usize| droppers.of(LeafId(index as u32));
-        let leaf = |index| Leaf { unasked: Unasked::of(of(index)), ..Leaf::EMPTY };
+        let leaf = |index| Leaf { uncalled: Uncalled::of(of(index)), ..Leaf::EMPTY };
         let leaves = (0..plans.len()).map(leaf).collect();
         let names = tree.leaves().map(|(leaf, class)| {
             let membership = droppers.of(leaf).membership();
@@ -120,9 +120,9 @@ impl Queues {
     /// Appends `entry` to `leaf` if its dropper need not be called and the store has room; returns
     /// whether the leaf was empty, `None` if the dropper must be called.
     #[inline(always)]
-    pub fn push_unasked(&mut self, leaf: LeafId, entry: &Entry) -> Option<bool> {
+    pub fn push_without_dropper(&mut self, leaf: LeafId, entry: &Entry) -> Option<bool> {
         let state = &self.leaves[leaf.index()];
-        if state.packets as i32 >= state.unasked.0 || self.room == 0 {
+        if state.packets as i32 >= state.uncalled.0 || self.room == 0 {
             return None;
         }
         Some(self.append(leaf, entry))
@@ -153,10 +153,23 @@ impl Queues {
         false
     }
 
-    /// Returns the flow number of a packet with this [`crate::link::Packet::flow`].
+    /// Returns the number of a packet's flow in the label of a packet of `leaf`.
     #[inline]
-    pub fn flow(&self, flow: u32) -> u16 {
-        self.flow_hash.of(flow)
+    pub fn flow(&mut self, leaf: LeafId, host: Host, flow: u32) -> u16 {
+        let flows = self.droppers.of_mut(leaf).flows_mut();
+        let own = flows.and_then(|flows| flows.assign(host, flow));
+        own.unwrap_or_else(|| self.flow_hash.of(flow))
+    }
+
+    /// Returns whether the labels of packets of `leaf` mean nothing in other leaves.
+    pub(crate) fn numbers_flows(&self, leaf: LeafId) -> bool {
+        self.droppers.of(leaf).flows().is_some_and(FlowQueues::numbers_flows)
+    }
+
+    /// Returns the accounts of the hosts of `leaf` that sent most bytes, at most so many; `None`
+    /// where hosts do not take turns.
+    pub fn hosts(&self, leaf: LeafId, most: usize) -> Option<HostAccounts> {
+        self.droppers.of(leaf).flows()?.hosts(most)
     }
 
     /// Returns the decision of the dropper of `leaf` on `entry`.
@@ -271,9 +284,9 @@ impl Queues {
 
     /// As [`Queues::send`]; returns `None` if the dropper of `leaf` must be called first.
     #[inline(always)]
-    pub fn send_unasked(&mut self, leaf: LeafId) -> Option<(Entry, Option<Head>)> {
-        let is_asked = self.leaves[leaf.index()].unasked == Unasked::ALWAYS;
-        if is_asked { None } else { Some(self.take_first(leaf)) }
+    pub fn send_without_dropper(&mut self, leaf: LeafId) -> Option<(Entry, Option<Head>)> {
+        let is_called = self.leaves[leaf.index()].uncalled == Uncalled::ALWAYS;
+        if is_called { None } else { Some(self.take_first(leaf)) }
     }
 
     /// Takes the first packet of `leaf` and counts it as sent.
@@ -561,7 +574,7 @@ impl Queues {
     /// alone.
     pub(crate) fn set_dropper(&mut self, leaf: LeafId, dropper: AnyDropper) -> Option<AnyDropper> {
         assert_eq!(self.leaves[leaf.index()].packets, 0, "a dropper starts with an empty leaf");
-        self.leaves[leaf.index()].unasked = Unasked::of(&dropper);
+        self.leaves[leaf.index()].uncalled = Uncalled::of(&dropper);
         self.droppers.replace(leaf, self.leaves.len(), dropper)
     }
 
@@ -647,7 +660,7 @@ impl Queues {
             second,
             last: _,
             packets,
-            unasked: _,
+            uncalled: _,
             bytes: _,
             sent_packets,
             sent_bytes,
@@ -768,7 +781,7 @@ impl Leaf {
         second: NONE,
         last: 0,
         packets: 0,
-        unasked: Unasked::ALWAYS,
+        uncalled: Uncalled::ALWAYS,
         bytes: 0,
         sent_packets: 0,
         sent_bytes: 0,
@@ -782,22 +795,22 @@ impl Slot {
     }
 }
 
-impl Unasked {
-    const ALWAYS: Unasked = Unasked(0);
-    const ON_ARRIVAL: Unasked = Unasked(-1);
+impl Uncalled {
+    const ALWAYS: Uncalled = Uncalled(0);
+    const ON_ARRIVAL: Uncalled = Uncalled(-1);
 
     fn of(dropper: &AnyDropper) -> Self {
-        match dropper.unasked_below() {
-            None => Unasked::ALWAYS,
+        match dropper.admits_all_below() {
+            None => Uncalled::ALWAYS,
             Some(Limit::Packets(packets)) if packets > 0 => {
-                Unasked(i32::try_from(packets).unwrap_or(i32::MAX))
+                Uncalled(i32::try_from(packets).unwrap_or(i32::MAX))
             }
-            Some(_) => Unasked::ON_ARRIVAL,
+            Some(_) => Uncalled::ON_ARRIVAL,
         }
     }
 }
 
-/// No slot.
+/// Ends a list of slots.
 pub(super) const NONE: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<Leaf>() == 64 && size_of::<Slot>() == 32);

@@ -10,7 +10,7 @@ use crate::parameter::{BuildError, Params};
 use crate::state::state;
 use crate::units::Instant;
 
-/// Tail drop.
+/// A limit that drops the arriving packet.
 pub struct Tail {
     limit: PackedLimit,
 }
@@ -37,7 +37,7 @@ impl Dropper for Tail {
         Admission::Refuse(DropReason::Full)
     }
 
-    fn unasked_below(&self) -> Option<Limit> {
+    fn admits_all_below(&self) -> Option<Limit> {
         Some(self.limit.limit())
     }
 

@@ -13,7 +13,7 @@ use crate::units::{Bytes, Duration, Instant, Rate};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The leaf.
+/// A leaf with a dropper under test.
 pub(super) struct Trial<D> {
     pub dropper: D,
     pub waiting: Vec<Candidate>,
@@ -46,7 +46,7 @@ impl<D: Dropper> Trial<D> {
         Count { packets: self.waiting.len() as u64, bytes }
     }
 
-    /// Advances time.
+    /// Advances `now`.
     pub(super) fn pause(&mut self, micros: u64) {
         self.now = self.now.after(Duration::from_micros(micros));
     }

@@ -18,7 +18,7 @@ use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
-/// ALTQ's weighted ring.
+/// The leaves and the ring in which they take turns.
 pub struct AltqWfq {
     leaves: Vec<Turn>,
     ring: RoundRobin,
@@ -30,7 +30,7 @@ pub struct AltqWfq {
 struct Turn {
     /// The gain at each visit.
     gain: i32,
-    /// What it may send; negative when its last packet overdrew it.
+    /// Bytes that it may send; negative when its last packet overdrew it.
     quota: i32,
 }
 

@@ -1,4 +1,4 @@
-//! What a scheduler does when its plan changes, and when a checkpoint is loaded.
+//! A change of a scheduler's plan, and the check of a loaded checkpoint.
 //!
 //! Only the check of a checkpoint is required. The rest has defaults: then classes start anew with
 //! each change, and no leaf is refitted alone.
@@ -44,12 +44,12 @@ pub trait Changes: Sized {
     }
 }
 
-/// What waits in the leaves when a checkpoint is loaded.
+/// The packets that wait in the leaves when a checkpoint is loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<'w> {
     /// The time of the link.
     pub now: Instant,
-    /// The first packet of each leaf, as the scheduler was told of it.
+    /// The first packet of each leaf, as the scheduler was notified of it.
     pub heads: &'w [Option<Head>],
     /// The number of packets in each leaf.
     pub packets: &'w [u32],

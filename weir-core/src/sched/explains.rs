@@ -1,5 +1,5 @@
-//! What a scheduler can say of itself: why a packet waited, what a leaf borrowed, and what it
-//! guarantees.
+//! The explanations of a scheduler: why a packet waited, what a leaf borrowed, and what the
+//! scheduler guarantees.
 //!
 //! Everything has a default, so a scheduler without limits and loans writes an empty `impl`.
 //! Invariant: nothing here changes a scheduler.
@@ -11,7 +11,7 @@ use crate::state::state;
 use crate::tree::Tree;
 use crate::units::Instant;
 
-/// What a scheduler can say of itself.
+/// Methods by which a scheduler explains its decisions.
 pub trait Explains {
     /// Returns why the first packet of `leaf` could not be sent earlier. Called after `select`
     /// returned the leaf and before `charge`, or before a drop; changes nothing. Until `from`
@@ -35,13 +35,13 @@ pub trait Explains {
     }
 }
 
-/// What held the first packet of a leaf back, apart from others' turns.
+/// The cause for which the first packet of a leaf waited, apart from other leaves' turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Why {
     /// From when on its own limits and those of its ancestors would have let it be sent. If none
     /// held it back, [`Instant::ZERO`]; later than now if it still may not be sent.
     pub released: Instant,
-    /// What held it back until then.
+    /// The limit that held it back until then.
     pub regulation: Regulation,
     /// The class whose limit that was: so many levels above the leaf's own class.
     pub level: u8,
@@ -49,11 +49,11 @@ pub struct Why {
     pub lender: Option<ClassId>,
 }
 
-/// What can hold a packet back although the line is free.
+/// A limit that can hold a packet back although the line is free.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Regulation {
-    /// Nothing.
+    /// No limit held it back.
     #[default]
     None,
     /// Tokens of its own rate are used up and no class lends.

@@ -33,7 +33,7 @@ impl Discipline for Fifo {
     };
 
     const CALLS: Calls =
-        Calls { peeks: false, asks_empty_leaves: true, per_packet: true, ..Calls::DEFAULT };
+        Calls { peeks: false, polls_empty_leaves: true, per_packet: true, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { arrivals: Arrivals::new(tree.leaf_count()) })

@@ -1,4 +1,5 @@
-//! What leaves sent on the account of classes above them, for schedulers that lend.
+//! The loans of leaves: packets sent at the account of classes above them, for schedulers that
+//! lend.
 //!
 //! Invariant: a count never falls while the link runs; a packet counts once, at its lender, and a
 //! packet that is sent at the account of its own class counts nowhere.
@@ -14,8 +15,10 @@ use alloc::vec::Vec;
 /// leaf: the link itself has depth 0, a top class 1.
 pub type Borrowed = [u64; DEPTH_MAX];
 
-/// What each leaf borrowed. A loan touches one line of memory, and no other packet any; what no
-/// class ever borrowed takes no memory, as the system gives a page once it is written.
+/// The bytes that each leaf borrowed. A borrowed packet writes one cache line; other packets write
+/// none. A row that no loan has written takes no memory, since the system gives a page when it is
+/// first written. A loan touches one line of memory, and no other packet any; what no class ever
+/// borrowed takes no memory, as the system gives a page once it is written.
 pub(super) struct Loans {
     bytes: Vec<u64>,
     /// The lenders of a leaf: as many as the deepest has.

@@ -33,14 +33,14 @@ use crate::state::State;
 use crate::units::{Bytes, Instant};
 use alloc::boxed::Box;
 
-/// What a scheduler decides.
+/// The decision of a scheduler at an instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Selection {
     /// This leaf may send its first packet now.
     Leaf(LeafId),
     /// No leaf may send before this instant, which is later than now, unless a packet arrives.
     At(Instant),
-    /// No packet waits.
+    /// No leaf holds a packet.
     Idle,
 }
 
@@ -82,7 +82,7 @@ pub trait Scheduler {
 /// How the cost of a packet grows with the number of leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cost {
-    /// It is constant.
+    /// It does not depend on the number of leaves.
     Constant,
     /// It grows with the logarithm.
     Logarithmic,
@@ -90,7 +90,7 @@ pub enum Cost {
     Linear,
 }
 
-/// What a scheduler promises; the laws hold it to that.
+/// Properties that a scheduler promises; the laws check them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Promises {
     /// Some leaf may send whenever one waits.
@@ -105,18 +105,18 @@ pub struct Promises {
     pub cost: Cost,
 }
 
-/// What the registry knows of a scheduler without building one.
+/// The properties of a scheduler that the registry knows without building one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptor {
     /// The keyword in a policy.
     pub keyword: &'static str,
-    /// One sentence.
+    /// One sentence for lists and the reference.
     pub summary: &'static str,
-    /// Its parameters.
+    /// The parameters that a policy may set.
     pub parameters: &'static [Parameter],
     /// Keys of `docs/sources.md` with sections.
     pub sources: &'static [&'static str],
-    /// What it promises.
+    /// The properties that the laws check.
     pub promises: Promises,
 }
 
@@ -132,7 +132,7 @@ pub struct Calls {
     /// Whether the line, when it is free, looks for a packet in the leaves also while all are
     /// empty, as Linux does where one queue holds all packets. Otherwise, as below classes, an
     /// empty leaf does not notice that the line is idle.
-    pub asks_empty_leaves: bool,
+    pub polls_empty_leaves: bool,
     /// Whether a change must tell the scheduler of each packet that waits, by
     /// [`Scheduler::joined`]. If not, that method does nothing, and a queue moves to a new plan as
     /// it is.
@@ -142,12 +142,12 @@ pub struct Calls {
 impl Calls {
     /// The calls of a scheduler that counts no packets and looks at the first one of each leaf.
     pub const DEFAULT: Calls =
-        Calls { completions: false, peeks: true, asks_empty_leaves: false, per_packet: false };
+        Calls { completions: false, peeks: true, polls_empty_leaves: false, per_packet: false };
 }
 
 /// A scheduler that can be registered.
 pub trait Discipline: Scheduler + Explains + Changes + State + Send + 'static {
-    /// What the registry knows of it.
+    /// Its entry in the registry.
     const DESCRIPTOR: Descriptor;
 
     /// How the link calls it.
@@ -163,7 +163,7 @@ pub trait Discipline: Scheduler + Explains + Changes + State + Send + 'static {
 /// A line of the registry.
 #[derive(Clone, Copy)]
 pub struct Entry {
-    /// The scheduler's descriptor.
+    /// Its keyword, parameters and promises.
     pub descriptor: &'static Descriptor,
     /// Builds the scheduler alone.
     pub build: fn(&Tree) -> Result<Box<dyn Scheduler + Send>, BuildError>,

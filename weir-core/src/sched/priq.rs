@@ -14,9 +14,9 @@ use crate::state::state;
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
 
-/// Strict priority.
+/// Strict priority: a band sends only while all above it are empty.
 pub struct Priq {
-    /// By priority.
+    /// One band a priority.
     bands: [Band; PRIORITIES],
     places: Vec<Place>,
     /// A bit for each priority at which a leaf waits.

@@ -58,7 +58,7 @@ struct Class {
     average: u128,
     /// When its first packet arrived, if one waits.
     arrived: Option<Instant>,
-    /// Whether it sent nothing since it became backlogged.
+    /// The class sent nothing since it became backlogged.
     fresh: bool,
 }
 
@@ -101,7 +101,7 @@ impl<const BOUNDED: bool> ProportionalDelay<BOUNDED> {
         self.classes.iter().all(within)
     }
 
-    /// Whether it knows which packets are first.
+    /// Checks a loaded state: the first packets are those that `waiting` has.
     pub(super) fn knows(&self, waiting: &Waiting<'_>) -> bool {
         let arrived = |head: Option<Head>| head.map(|head| head.arrived);
         self.backlogged as usize == waiting.leaves()

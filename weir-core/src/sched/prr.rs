@@ -13,7 +13,7 @@ use crate::parameter::BuildError;
 use crate::state::state;
 use crate::units::{Bytes, Instant};
 
-/// Packet round robin.
+/// Packet round robin: a packet a visit, of any length.
 pub struct Prr {
     round: RoundRobin,
 }

@@ -2,7 +2,7 @@
 
 use crate::parameter::Params;
 
-/// What becomes of a leaf.
+/// A change of one leaf while the scheduler runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Refit<'a> {
     /// The parameters that it had; the tree has the new ones.

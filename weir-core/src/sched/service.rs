@@ -1,5 +1,5 @@
-//! What a scheduler guarantees a leaf whatever the others do, in the terms from which bounds
-//! follow.
+//! The service that a scheduler guarantees a leaf whatever the others do, in the terms from which
+//! bounds follow.
 //!
 //! A [`Service`] is data: network calculus (`weir-policy`, `calculus`) derives rates, delays and
 //! backlogs from it. Each scheduler states its own beside its code, so that the two change
@@ -8,7 +8,7 @@
 use crate::units::{Bytes, Duration, Rate};
 use alloc::vec::Vec;
 
-/// What leaves are guaranteed; lists are in the order of leaves.
+/// The service of all leaves; lists are in the order of leaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Service {
     /// Nothing that is known.
@@ -37,7 +37,7 @@ pub enum Service {
 /// The visits of a round robin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rounds {
-    /// What each leaf gains at a visit, in bytes or packets.
+    /// The gain of each leaf at a visit, in bytes or packets.
     pub gains: Vec<u64>,
     /// Whether gains count packets.
     pub in_packets: bool,
@@ -62,7 +62,7 @@ pub struct Weighted {
 /// Leaves with rates of their own, and how the excess is divided.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Buckets {
-    /// The leaves.
+    /// The rates and bursts, in the order of leaves.
     pub leaves: Vec<Bucket>,
     /// Which leaves get the excess.
     pub excess: Excess,
@@ -86,7 +86,7 @@ pub enum Excess {
 pub struct Bucket {
     /// The rate that it may always use.
     pub rate: Rate,
-    /// What it may send at once after a pause.
+    /// The most bytes that it may send at once after a pause.
     pub burst: Bytes,
     /// The most credit that a pause earns.
     pub saves: Bytes,

@@ -55,7 +55,7 @@ impl Discipline for Tbf {
         },
     };
 
-    const CALLS: Calls = Calls { asks_empty_leaves: true, per_packet: true, ..Calls::DEFAULT };
+    const CALLS: Calls = Calls { polls_empty_leaves: true, per_packet: true, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let params = tree.params();
@@ -343,7 +343,7 @@ mod tests {
         assert!(error.message.contains("peakrate 1 Mbit/s is below the rate 2 Mbit/s"), "{error}");
     }
 
-    /// What is sent agrees with tokens counted in 10^-9 bit, to two nanoseconds.
+    /// Checks departures against tokens counted in 10^-9 bit, to two nanoseconds.
     fn check_oracle(seed: u64) {
         let mut random = Random::new(seed, 0);
         let rate = 1 + u64::from(random.below(1_000_000_000));

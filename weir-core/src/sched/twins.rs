@@ -9,7 +9,8 @@ use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-/// What a scheduler is compared with: a model of its own, or the rule applied to its state.
+/// An oracle that a scheduler is compared with: a model of its own, or the rule applied to its
+/// state.
 pub(super) trait Twin<S> {
     /// bit/s of the line.
     const LINE: u64;

@@ -283,7 +283,7 @@ fn check_packets(tree: &Tree, forgives: bool) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// What a leaf gains at a visit, in bytes or packets.
+/// Returns the gain of a leaf at a visit, in bytes or packets.
 fn gain(tree: &Tree, leaf: LeafId, in_bytes: bool) -> Result<i32, BuildError> {
     let (class, weight) = (tree.class_of(leaf), weight_of(tree.leaf(leaf)));
     if !in_bytes {

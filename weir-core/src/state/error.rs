@@ -15,7 +15,7 @@ pub enum StateError {
     Checksum,
     /// The checkpoint is that of an object with another plan.
     OtherPlan,
-    /// What is written here cannot be the state of this part.
+    /// A value that cannot be the state of this part.
     Invalid(&'static str),
 }
 

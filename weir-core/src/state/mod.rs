@@ -19,9 +19,9 @@ pub(crate) use seal::{Kind, PlanHasher, open, seal};
 pub(crate) use values::{load_rows, save_rows};
 pub use writer::Writer;
 
-/// What is written to a checkpoint and restored from it.
+/// Values that are written to a checkpoint and restored from it.
 pub trait State {
-    /// Writes the state.
+    /// Writes the state so that `load` of an object with the same plan restores it.
     fn save(&self, to: &mut Writer);
 
     /// Replaces the state by what was written. `self` was built from the same plan and not used

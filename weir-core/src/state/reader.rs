@@ -1,9 +1,9 @@
-//! Reads what a [`Writer`](super::Writer) wrote, from bytes that nobody vouches for.
+//! Reads what a [`Writer`](super::Writer) wrote, from bytes that cannot be trusted.
 
 use super::StateError;
 use super::writer::{LOW_BITS, MORE};
 
-/// What is left of a sequence of bytes.
+/// The rest of a sequence of bytes.
 #[derive(Clone, Debug)]
 pub struct Reader<'b> {
     rest: &'b [u8],

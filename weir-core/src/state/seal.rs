@@ -1,4 +1,4 @@
-//! What surrounds the state in a checkpoint: kind and version in front, the plan's hash, and a
+//! The frame around the state in a checkpoint: kind and version in front, the plan's hash, and a
 //! checksum behind.
 //!
 //! A checkpoint is: its kind (a byte), its version (a number), the length of what follows up to the
@@ -8,13 +8,11 @@
 use super::{Reader, StateError, Writer};
 use core::hash::{Hash, Hasher};
 
-/// What a checkpoint is that of.
+/// The kind of object that a checkpoint holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// A link.
     Link = b'L',
-    /// A classifier.
     Classifier = b'C',
 }
 

@@ -9,7 +9,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Nothing written yet.
+    /// An empty sequence.
     pub const fn new() -> Self {
         Self { bytes: Vec::new() }
     }
@@ -24,7 +24,7 @@ impl Writer {
         &self.bytes
     }
 
-    /// Writes a byte.
+    /// Writes one byte, as it is.
     #[inline]
     pub fn byte(&mut self, byte: u8) {
         self.bytes.push(byte);

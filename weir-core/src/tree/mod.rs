@@ -107,7 +107,7 @@ impl Tree {
         self.classes.iter().enumerate().map(|(index, class)| (ClassId(index as u32), class))
     }
 
-    /// Returns one class.
+    /// Returns one class; panics for an id of another tree.
     pub fn class(&self, class: ClassId) -> &ClassSpec {
         &self.classes[class.index()]
     }

@@ -65,9 +65,8 @@ pub struct Pace {
 }
 
 impl FineInstant {
-    /// The epoch.
+    /// The epoch that the caller of the core chose.
     pub const ZERO: FineInstant = FineInstant(0);
-    /// The latest instant.
     const MAX: FineInstant = FineInstant(1 << 127);
 
     /// Returns the start of this nanosecond.

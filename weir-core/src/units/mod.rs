@@ -36,7 +36,7 @@ pub struct Share(u32);
 pub struct Weight(u32);
 
 impl Instant {
-    /// The epoch.
+    /// The epoch, which the caller chooses.
     pub const ZERO: Instant = Instant(0);
     /// The end of time: 584 years after the epoch.
     pub const MAX: Instant = Instant(u64::MAX);
@@ -68,10 +68,10 @@ impl Instant {
 }
 
 impl Duration {
-    /// Zero time.
+    /// No time at all.
     pub const ZERO: Duration = Duration(0);
 
-    /// This many nanoseconds.
+    /// A duration of this many nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -91,7 +91,7 @@ impl Duration {
         Self(secs.saturating_mul(NANOS_PER_SECOND))
     }
 
-    /// Nanoseconds.
+    /// Returns whole nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -106,7 +106,7 @@ impl Bytes {
     /// No bytes.
     pub const ZERO: Bytes = Bytes(0);
 
-    /// This many bytes.
+    /// A length of this many bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
@@ -136,7 +136,7 @@ impl Rate {
         if bits_per_second == 0 { None } else { Some(Self(bits_per_second)) }
     }
 
-    /// Bit/s.
+    /// Returns the rate in bit/s.
     pub const fn bits_per_second(self) -> u64 {
         self.0
     }
@@ -170,7 +170,7 @@ impl Share {
         if ppb > Self::WHOLE.0 as u64 { None } else { Some(Self(ppb as u32)) }
     }
 
-    /// Parts per billion.
+    /// Returns the share in parts per billion.
     pub const fn ppb(self) -> u32 {
         self.0
     }
@@ -182,7 +182,7 @@ impl Weight {
         if weight == 0 { None } else { Some(Self(weight)) }
     }
 
-    /// The number.
+    /// Returns the number, at least 1.
     pub const fn get(self) -> u32 {
         self.0
     }

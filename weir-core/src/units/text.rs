@@ -13,21 +13,21 @@ use core::str::FromStr;
 /// A parsed quantity of any dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Quantity {
-    /// `10 Mbit/s`
+    /// As in `10 Mbit/s`.
     Rate(Rate),
-    /// `5 ms`
+    /// As in `5 ms`.
     Duration(Duration),
-    /// `18 KB`
+    /// As in `18 KB`.
     Bytes(Bytes),
-    /// `15 packets`
+    /// As in `15 packets`.
     Packets(u32),
-    /// `60 %`
+    /// As in `60 %`.
     Share(Share),
     /// A number without a unit.
     Number(u64),
 }
 
-/// What a quantity measures.
+/// The unit of a quantity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dimension {
     /// bit/s
@@ -51,6 +51,9 @@ pub enum UnitError {
     NotANumber(String),
     /// The unit is not known; holds the unit.
     UnknownUnit(String),
+    /// The unit is not known, but it is clear which is meant: holds the unit and the text with the
+    /// right one.
+    Misspelt(String, String),
     /// `mbps` and `kbps` mean bits to some and bytes to others; holds the text and both readings.
     Ambiguous {
         /// The text as written.
@@ -192,8 +195,41 @@ fn unknown_unit(text: &str, number: &str, unit: &str) -> UnitError {
             };
         }
     }
-    UnitError::UnknownUnit(unit.to_string())
+    if let Some((_, meant)) = MISSPELT.iter().find(|row| row.0 == lower) {
+        return UnitError::Misspelt(unit.to_string(), format!("{number} {meant}"));
+    }
+    let mut alike = UNITS.iter().filter(|row| row.0.to_ascii_lowercase() == lower);
+    match alike.next() {
+        Some((meant, ..)) => UnitError::Misspelt(unit.to_string(), format!("{number} {meant}")),
+        None => UnitError::UnknownUnit(unit.to_string()),
+    }
 }
+
+/// Units as other tools and people write them, in small letters, and the unit that is meant.
+const MISSPELT: &[(&str, &str)] = &[
+    ("bit", "bit/s"),
+    ("kbit", "kbit/s"),
+    ("mbit", "Mbit/s"),
+    ("gbit", "Gbit/s"),
+    ("tbit", "Tbit/s"),
+    ("msec", "ms"),
+    ("usec", "us"),
+    ("sec", "s"),
+    ("secs", "s"),
+    ("second", "s"),
+    ("seconds", "s"),
+    ("m", "min"),
+    ("minute", "min"),
+    ("minutes", "min"),
+    ("hour", "h"),
+    ("hours", "h"),
+    ("byte", "B"),
+    ("bytes", "B"),
+    ("pkt", "packets"),
+    ("pkts", "packets"),
+    ("p", "packets"),
+    ("percent", "%"),
+];
 
 impl Dimension {
     /// Returns an example of a value of this dimension.
@@ -244,10 +280,19 @@ impl fmt::Display for UnitError {
                 }
                 Ok(())
             }
+            UnitError::Misspelt(unit, meant) => write!(f, "unknown unit `{unit}`; write `{meant}`"),
             UnitError::Ambiguous { text, bits, bytes } => {
                 write!(f, "`{text}` is ambiguous; write `{bits}` or `{bytes}`")
             }
             UnitError::OutOfRange(text, limit) => write!(f, "`{text}` is out of range: {limit}"),
+            UnitError::Dimension(text, wanted) if is_number(text) => {
+                // People who leave a unit out mean seconds, not the milliseconds of the example.
+                let unit = match wanted {
+                    Dimension::Duration => "s",
+                    _ => wanted.example().rsplit(' ').next().unwrap_or_default(),
+                };
+                write!(f, "`{text}` has no unit; write it like `{text} {unit}`")
+            }
             UnitError::Dimension(text, wanted) => {
                 write!(
                     f,
@@ -261,6 +306,11 @@ impl fmt::Display for UnitError {
 }
 
 impl core::error::Error for UnitError {}
+
+/// Returns whether a text is a number without a unit.
+fn is_number(text: &str) -> bool {
+    text.parse::<Quantity>().is_ok_and(|quantity| quantity.dimension() == Dimension::Number)
+}
 
 /// Prints `value` base units in the largest of `units` that shows it with at most three decimals.
 fn print(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
@@ -387,6 +437,19 @@ mod tests {
         check("10 Mbps", "`10 Mbps` is ambiguous");
         check("10 kbps", "`10 kbps` is ambiguous");
         check("10 furlongs", "unknown unit `furlongs`");
+        for (text, cure) in [
+            ("50Mbit", "unknown unit `Mbit`; write `50 Mbit/s`"),
+            ("3mbit", "unknown unit `mbit`; write `3 Mbit/s`"),
+            ("1.5 mbit/S", "unknown unit `mbit/S`; write `1.5 Mbit/s`"),
+            ("5 MS", "unknown unit `MS`; write `5 ms`"),
+            ("2 Seconds", "unknown unit `Seconds`; write `2 s`"),
+            ("64 kib", "unknown unit `kib`; write `64 KiB`"),
+        ] {
+            let error = text.parse::<Quantity>().expect_err(text);
+            assert_eq!(error.to_string(), cure, "{text}");
+        }
+        let error = "5".parse::<Duration>().expect_err("a number is no time");
+        assert_eq!(error.to_string(), "`5` has no unit; write it like `5 s`");
         check("101 %", "`101 %` is out of range: a share is at most 100 %");
         check("0 bit/s", "`0 bit/s` is out of range: a rate is at least 1 bit/s");
         check(

@@ -15,6 +15,7 @@ use weir_core::event::{Departure, Dropped, Poll, Verdict};
 use weir_core::explain::Sojourn;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, Arrival, LinkPlan, Packet};
+use weir_core::packet::Host;
 use weir_core::queue::QueuePlan;
 use weir_core::sched::{Entry, SCHEDULERS};
 use weir_core::state::{Reader, StateError, Writer, forge};
@@ -74,9 +75,11 @@ impl Driver {
         let leaves = self.plan.tree.leaf_count() as u64;
         let mut draws = (0..100).map(|_| LeafId(random.between(0, leaves - 1) as u32));
         let leaf = draws.find(|&leaf| !self.plan.tree.is_vacant(leaf)).unwrap_or_default();
+        let (traffic_class, flow) = (random.next() as u8, random.between(0, 9) as u32);
         let packet = Packet {
-            traffic_class: random.next() as u8,
-            flow: random.between(0, 9) as u32,
+            traffic_class,
+            flow,
+            host: Host::from_bits(u128::from(flow / 3)),
             meter: random_meter_id(random).filter(|_| !self.plan.meters.is_empty()),
             ..Packet::new(Handle(self.next), random_length(random))
         };

@@ -17,7 +17,6 @@ const TREES: u64 = 40;
 /// Polls after each jump: more than the packets that wait.
 const POLLS: usize = 300;
 
-/// An extreme workload.
 struct Row {
     rate: u64,
     lengths: &'static [u32],

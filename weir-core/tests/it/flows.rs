@@ -9,6 +9,7 @@ use weir_core::change::Change;
 use weir_core::event::{DropReason, Poll, Verdict};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::packet::Host;
 use weir_core::parameter::{Params, Value};
 use weir_core::queue::{QueuePlan, Queues};
 use weir_core::sched::{ClassSpec, Tree};
@@ -232,7 +233,7 @@ fn compare(
     plan: &LinkPlan,
     mut plain: Plain,
     (seed, flows): (u64, u64),
-    flow_of: impl Fn(u32) -> (LeafId, u64),
+    mut flow_of: impl FnMut(u32) -> (LeafId, u64),
 ) {
     let case = format!("{} letter {} seed {seed}", plan.scheduler, plain.letter);
     let mut random = Random::new(seed);
@@ -285,12 +286,13 @@ fn check(
     let mut plan = plan_of(scheduler, 8_000_000, 1, fast);
     plan.queues = vec![QueuePlan { dropper: "fq-codel", params: params(&rows) }];
     plan.seed = seed;
-    let hash = Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed).expect("builds");
+    let mut hash =
+        Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed).expect("builds");
     let early = ["tbf", "drr"].contains(&scheduler);
     let asks = ["tbf", "fifo"].contains(&scheduler);
     let plain = Plain { early, asks, ..Plain::new(letter, quantum, limit) };
     compare(&plan, plain, (seed, flows), |flow| {
-        (LEAF, (u64::from(hash.flow(flow)) * queues) >> 16)
+        (LEAF, (u64::from(hash.flow(LEAF, Host::NONE, flow)) * queues) >> 16)
     });
 }
 
@@ -449,9 +451,10 @@ fn other_seeds_make_other_flows_collide() {
     let pairs = |seed| {
         let mut plan = plan(8_000, "fq-codel", &[]);
         plan.seed = seed;
-        let queues =
+        let mut queues =
             Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed).expect("builds");
-        let parts: Vec<u16> = (0..1000).map(|flow| queues.flow(flow) >> 6).collect();
+        let mut part = |flow| queues.flow(LEAF, Host::NONE, flow) >> 6;
+        let parts: Vec<u16> = (0..1000).map(&mut part).collect();
         let both = |one: usize, other: usize| parts[one] == parts[other];
         (0..1000)
             .flat_map(|one| (0..one).map(move |other| (one, other)))

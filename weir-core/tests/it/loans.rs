@@ -1,4 +1,4 @@
-//! What a link says that leaves borrowed is what their packets say, one by one.
+//! The loans that a link reports are those of its packets, one by one.
 
 use crate::common;
 
@@ -24,7 +24,7 @@ fn drive(link: &mut dyn AnyLink, tree: &Tree, random: &mut Random) -> Vec<Borrow
         now = now.after(Duration::from_nanos(random.between(0, 2 * packet_time)));
         let leaf = LeafId(random.between(0, leaves as u64 - 1) as u32);
         let (length, handle) = (random.between(64, 1500) as u32, Handle(handle));
-        let packet = Packet { handle, length, flow: 0, traffic_class: 0, meter: None };
+        let packet = Packet::new(handle, length);
         let _verdict = link.offer(now, leaf, packet);
         while let Poll::Packet(departure) = link.poll(now) {
             charged.insert(departure.handle.0, departure.charged.get());

@@ -14,6 +14,7 @@ mod gps;
 mod graft;
 mod hfsc;
 mod htb;
+mod isolate;
 mod laws;
 mod loans;
 mod marking;

@@ -8,6 +8,7 @@ use weir_core::change::Change;
 use weir_core::event::{DropReason, Poll, Verdict};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::packet::Host;
 use weir_core::parameter::{Params, Value};
 use weir_core::queue::{QueuePlan, Queues};
 use weir_core::sched::{ClassSpec, Tree};
@@ -177,7 +178,8 @@ fn check(scheduler: &'static str, seed: u64) {
     ];
     let mut plan = plan(scheduler, &rows);
     plan.seed = seed;
-    let hash = Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed).expect("builds");
+    let mut hash =
+        Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed).expect("builds");
     let mut plain = Plain {
         limit: limit as usize,
         depth: depth as usize,
@@ -197,7 +199,7 @@ fn check(scheduler: &'static str, seed: u64) {
         // Periods in which the leaf grows, and periods in which it shrinks.
         if random.between(0, 7) < if handle / 100 % 2 == 0 { 6 } else { 2 } {
             let (flow, length) = (random.between(0, 11) as u32, random.wide(1, 3000) as u32);
-            let number = (u64::from(hash.flow(flow)) * divisor) >> 16;
+            let number = (u64::from(hash.flow(LEAF, Host::NONE, flow)) * divisor) >> 16;
             let verdict = link.offer(now, LEAF, packet(handle, length, flow));
             let expected = plain.offer(number, (handle, u64::from(length)));
             let real = dropped(&mut *link);

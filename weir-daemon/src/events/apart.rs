@@ -1,7 +1,7 @@
-//! A writer with a thread of its own, so that whoever has an event to write never waits for a disk.
+//! A writer with a thread of its own, so that threads with an event to write never wait for a disk.
 //!
 //! Invariant: each event reaches the writer once and in order, or is counted in the gap that is
-//! told at its place.
+//! reported at its place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub struct Apart {
     end: Receiver<()>,
     /// Events for which the queue had no room, since the last that had.
     missed: u64,
-    /// The same, once nothing follows.
+    /// The number of missed events at the end of the queue, which no entry reports.
     last_missed: Arc<AtomicU64>,
     /// How long the last events may take.
     patience: Duration,

@@ -20,7 +20,7 @@ pub trait Writer: Send {
     /// Writes one event. What cannot be written is lost.
     fn write(&mut self, event: &Event);
 
-    /// Tells that so many events could not even be brought here.
+    /// Writes that so many events did not reach the queue.
     fn miss(&mut self, count: u64, why: &str);
 }
 
@@ -199,7 +199,7 @@ impl Writer for LogFile {
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    // Without O_NONBLOCK a pipe would block whoever opens it.
+    // Without O_NONBLOCK, opening a pipe without a reader would block.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(path)
 }

@@ -26,7 +26,7 @@ use weir_host::watch::{self, Waker};
 use weir_link::events::Event;
 use weir_link::status::Status;
 
-/// See the module.
+/// The first thread of a forwarder, with its three parts.
 pub struct ForwarderLoop {
     /// Commands from the keeper and reports to it.
     pub keeper: KeeperLink,
@@ -119,7 +119,7 @@ impl ForwarderLoop {
         self.keeper.send(&Report::Intake(is_open));
     }
 
-    /// Tells the keeper how it ended: with this error, if there was one, and with this status.
+    /// Reports to the keeper how it ended: with this error, if there was one, and with this status.
     pub fn finish(&mut self, error: Option<&SystemError>, status: Status) {
         self.requests.close_listener();
         self.health.report_last_events(&self.keeper);

@@ -29,7 +29,7 @@ pub enum ForwarderRequest {
     HandOver(Sender<Result<Vec<OwnedFd>, String>>),
     /// To read the file of the deployment again.
     ReadAnew(Sender<Result<Texts, String>>),
-    /// That the keeper is told this, and whoever waits for it that this was done.
+    /// To send this report to the keeper, and to confirm that it was sent.
     Report(Box<Report>, Sender<()>),
     /// That these alarms are watched from now on.
     Alarms(Box<Alarms>),
@@ -40,7 +40,7 @@ pub enum ForwarderRequest {
 pub enum ControlListener {
     /// With what will answer.
     Closed(UnixListener, Box<Service>),
-    /// Clients are served.
+    /// A server serves clients.
     Open(Server),
     /// Closed for good, because the link ends.
     Gone,

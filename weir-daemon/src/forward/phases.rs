@@ -220,7 +220,7 @@ impl Opened {
         Ok(Sandboxed(self))
     }
 
-    /// Tells which policies are in force, and what this process gave up.
+    /// Reports which policies are in force, and what this process gave up.
     fn report_loaded(&self, entered: &Entered) {
         let Link { deployment, reporter, .. } = &self.link;
         for direction in &deployment.directions {

@@ -34,7 +34,7 @@ use weir_policy::diff::{self, printed::Printed};
 use weir_policy::finding::Outcome;
 use weir_policy::render;
 
-/// See the module.
+/// The policies in force, their history, and the change on trial.
 pub struct Policies {
     state: Mutex<State>,
     recorder: Arc<Recorder>,
@@ -279,8 +279,8 @@ impl Policies {
         self.first_waker().wake();
     }
 
-    /// Tells the keeper, and waits until it was told: a forwarder that dies afterwards is followed
-    /// by one that knows it. Not on the thread that takes requests.
+    /// Sends a report to the keeper, and waits until it was sent: a forwarder that dies afterwards
+    /// is followed by one that knows it. Not on the thread that takes requests.
     fn report_to_keeper(&self, report: Report) {
         let (reported, done) = mpsc::channel();
         self.send(ForwarderRequest::Report(Box::new(report), reported));
@@ -294,7 +294,7 @@ impl Policies {
         Ok(())
     }
 
-    /// Lets the change stay that is on trial; the keeper is to be told.
+    /// Keeps the change that is on trial; the caller has to report that to the keeper.
     fn keep(&self, state: &mut State, user: Option<u32>) -> Result<(), String> {
         if state.trial.take().is_none() {
             return Err("no change waits to be confirmed; see `weir log`".to_owned());
@@ -345,7 +345,7 @@ impl Policies {
         Ok(Answer::Changed(Box::new(changed)))
     }
 
-    /// Lets the loops make the change, and tells everyone of it.
+    /// Lets the loops make the change, and reports it to keeper and clients.
     fn put_in_force(
         &self,
         state: &mut State,

@@ -18,7 +18,7 @@ struct Asked {
 }
 
 impl Questions {
-    /// Asks by this channel from now on.
+    /// Sends questions by this channel from now on.
     pub fn take(&self, channel: Channel) {
         self.lock().channel = Some(channel);
     }

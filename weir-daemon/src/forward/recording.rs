@@ -26,7 +26,7 @@ pub struct Recorder {
     lanes: Vec<usize>,
     /// The record of the last seconds, if the deployment keeps one.
     history: Option<Arc<History>>,
-    /// Records under way.
+    /// Records that are being written.
     running: AtomicUsize,
     name: String,
     reporter: Reporter,
@@ -182,7 +182,7 @@ impl Recorder {
     }
 }
 
-/// See [`Recorder::hold`].
+/// Keeps records from beginning while the policies change: see [`Recorder::hold`].
 pub struct Held<'r> {
     recorder: &'r Recorder,
     head: MutexGuard<'r, Beginning>,

@@ -35,10 +35,9 @@ pub enum Command {
         /// The part of the claim at one interface.
         part: ClaimPart,
     },
-    /// Two further channels, for a keeper that comes after this one. Descriptors: both ends for
-    /// that keeper, authority first; both own ends; and the one by which a keeper watches the
-    /// forwarder.
-    Spare {
+    /// Another process is the keeper from now on. The descriptor is the one by which a keeper
+    /// watches the forwarder, for one that comes later.
+    KeptBy {
         /// The process of the keeper.
         keeper: u32,
     },
@@ -151,7 +150,7 @@ pub enum Report {
     Intake(bool),
     /// A sign of life: since the last one every loop has run.
     Beat,
-    /// Something happened.
+    /// An event, for the keeper's journal.
     Event(Box<Event>),
     /// A client asks to restart the link from its file.
     Restart,

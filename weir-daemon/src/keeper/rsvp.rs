@@ -1,4 +1,4 @@
-//! What keeper and the process of reservations tell each other, each a value on a channel. That
+//! The messages between the keeper and the process of reservations, each a value on a channel. That
 //! process speaks RSVP with neighbours, who may be hostile: it has sockets and no privilege.
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use weir_host::rsvp::BridgePlan;
 use weir_link::events::{About, Event, Kind};
 use weir_link::status::reservations::Reservations;
 
-/// What the keeper tells the process.
+/// A message of the keeper to the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToRsvp {
     /// The first message. Its descriptors: the end of the channel by which the forwarder asks for
@@ -22,7 +22,7 @@ pub enum ToRsvp {
     Connection(Result<(), String>),
 }
 
-/// What the process runs; the rest is in the texts of the link.
+/// The settings of the process; the rest is in the texts of the link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RsvpPlan {
     /// The name of the deployment.
@@ -41,10 +41,10 @@ pub struct RsvpPlan {
     pub at_ns: u64,
 }
 
-/// What the process tells the keeper.
+/// A message of the process to the keeper.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromRsvp {
-    /// It speaks RSVP.
+    /// It has its sockets, and speaks RSVP.
     Ready,
     /// It ends, for this reason.
     Failed(String),
@@ -57,7 +57,7 @@ pub enum FromRsvp {
 /// Something that happened to reservations.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Happening {
-    /// What: one of the kinds below.
+    /// The kind of the event.
     pub what: What,
     /// Which reservation, and why.
     pub detail: String,
@@ -65,7 +65,7 @@ pub struct Happening {
     pub untold: u64,
 }
 
-/// What happened to a reservation.
+/// The kind of an event of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum What {
     /// It has a class.
@@ -137,7 +137,7 @@ pub fn exercise(bytes: &[u8]) {
     }
 }
 
-/// What the forwarder asks the process.
+/// A question of the forwarder to the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskSessions {
     /// The number of the question, which its answer has.

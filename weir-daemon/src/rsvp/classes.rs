@@ -1,7 +1,7 @@
 //! The classes of reservations at the link: a thread that asks for them by the control socket.
 //!
-//! The node goes on meanwhile: it is told later what came of each request. Several that wait go
-//! into one request. Invariant: what is done to one class is done in the order of the calls.
+//! The node goes on meanwhile, and gets the outcome of each change later. Several changes that wait
+//! go into one request. Invariant: the changes of one class are made in the order of the calls.
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
@@ -17,7 +17,7 @@ use weir_host::channel::Channel;
 use weir_host::watch::Waker;
 use weir_rsvp::node::FlowId;
 
-/// What is to be done.
+/// A change of one class at the link.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
     /// A class joins, or is retuned.
@@ -26,14 +26,14 @@ pub enum Change {
         flow: FlowId,
         /// The name of the class.
         name: String,
-        /// Its table.
+        /// The table of the class, in TOML.
         table: String,
     },
-    /// A class leaves.
+    /// The class of this name leaves.
     Leave(String),
 }
 
-/// What came of it, or from elsewhere.
+/// The outcome of a change, or news of the link.
 #[derive(Debug)]
 pub enum Outcome {
     /// The class of a reservation is in force, or the link says why not.
@@ -46,7 +46,7 @@ pub enum Outcome {
 pub struct Classes {
     changes: Sender<Change>,
     outcomes: Receiver<Outcome>,
-    bell: Arc<Waker>,
+    waker: Arc<Waker>,
 }
 
 impl Classes {
@@ -56,7 +56,7 @@ impl Classes {
     /// # Errors
     /// When the link gives no texts, or the system no thread.
     pub fn start(
-        (keeper, bell): (Channel, Arc<Waker>),
+        (keeper, waker): (Channel, Arc<Waker>),
         direction: impl FnOnce(&Texts) -> Result<String, String>,
     ) -> Result<(Self, Texts), String> {
         let mut link =
@@ -65,17 +65,17 @@ impl Classes {
         link.direction = direction(&texts)?;
         let (changes, arriving) = mpsc::channel();
         let (leaving, outcomes) = mpsc::channel();
-        let ringing = Arc::clone(&bell);
-        let work = move || link.work(&arriving, &leaving, &ringing);
+        let loop_waker = Arc::clone(&waker);
+        let work = move || link.work(&arriving, &leaving, &loop_waker);
         let started = thread::Builder::new().name("classes".to_owned()).spawn(work);
         started.map_err(|error| error.to_string())?;
-        Ok((Self { changes, outcomes, bell }, texts))
+        Ok((Self { changes, outcomes, waker }, texts))
     }
 
-    /// Has something done. At most a change and its opposite wait for each flow of the node, whose
+    /// Queues a change. At most a change and its opposite wait for each flow of the node, whose
     /// number is bounded.
     pub fn change(&self, change: Change) {
-        // A thread that ended was told that the keeper is gone, and so is this process soon.
+        // The thread ends when the keeper is gone, and this process ends soon, too.
         let _ended = self.changes.send(change);
     }
 
@@ -85,12 +85,12 @@ impl Classes {
     }
 
     /// Readable once there is an outcome.
-    pub fn bell(&self) -> &Waker {
-        &self.bell
+    pub fn waker(&self) -> &Waker {
+        &self.waker
     }
 }
 
-/// The link, as the thread knows it.
+/// The thread's connection to the link.
 struct Link {
     keeper: Channel,
     connection: Option<UnixStream>,
@@ -98,7 +98,7 @@ struct Link {
     seen: Seen,
 }
 
-/// What of the history of the link is known.
+/// The part of the link's history that is known.
 #[derive(Default)]
 struct Seen {
     /// The number of the last change of others.
@@ -108,17 +108,17 @@ struct Seen {
 }
 
 impl Link {
-    fn work(mut self, arriving: &Receiver<Change>, leaving: &Sender<Outcome>, bell: &Waker) {
-        let (mut held, mut looked) = (None, Instant::now());
+    fn work(mut self, arriving: &Receiver<Change>, leaving: &Sender<Outcome>, waker: &Waker) {
+        let (mut held, mut checked) = (None, Instant::now());
         loop {
-            if looked.elapsed() >= LOOK_INTERVAL {
-                looked = Instant::now();
-                if let Some(texts) = self.look() {
+            if checked.elapsed() >= CHECK_INTERVAL {
+                checked = Instant::now();
+                if let Some(texts) = self.changed_texts() {
                     let _ended = leaving.send(Outcome::Texts(Box::new(texts)));
-                    bell.wake();
+                    waker.wake();
                 }
             }
-            let next = held.take().map_or_else(|| arriving.recv_timeout(LOOK_INTERVAL), Ok);
+            let next = held.take().map_or_else(|| arriving.recv_timeout(CHECK_INTERVAL), Ok);
             let first = match next {
                 Ok(change) => change,
                 Err(RecvTimeoutError::Timeout) => continue,
@@ -129,13 +129,13 @@ impl Link {
             for (flow, result) in self.make(&batch) {
                 let _ended = leaving.send(Outcome::Joined(flow, result));
             }
-            bell.wake();
+            waker.wake();
         }
     }
 
-    /// Makes changes; returns what came of each class that was to join.
+    /// Makes changes; returns the outcome for each class that was to join.
     fn make(&mut self, batch: &[Change]) -> Vec<(FlowId, Result<(), String>)> {
-        let made = self.ask(&request(&self.direction, batch)).and_then(refused);
+        let made = self.call(&request(&self.direction, batch)).and_then(refused);
         match (made, batch) {
             (Err(_), [_, _, ..]) => {
                 // One of them is wrong, and the others are not.
@@ -153,15 +153,15 @@ impl Link {
     }
 
     /// Returns the texts of the link if others changed them.
-    fn look(&mut self) -> Option<Texts> {
-        let Ok(Answer::Log(entries)) = self.ask(&Request::Log {}) else { return None };
-        if !self.seen.look(&entries) {
+    fn changed_texts(&mut self) -> Option<Texts> {
+        let Ok(Answer::Log(entries)) = self.call(&Request::Log {}) else { return None };
+        if !self.seen.update(&entries) {
             return None;
         }
-        match self.ask(&Request::Texts {}) {
+        match self.call(&Request::Texts {}) {
             Ok(Answer::Texts(texts)) => Some(*texts),
             _ => {
-                // Looked for again: to a beginner all that there is is new.
+                // With an empty history every entry is new, so the texts are read again.
                 self.seen = Seen::default();
                 None
             }
@@ -169,19 +169,19 @@ impl Link {
     }
 
     fn texts(&mut self) -> Result<Texts, String> {
-        if let Answer::Log(entries) = self.ask(&Request::Log {})? {
-            self.seen.look(&entries);
+        if let Answer::Log(entries) = self.call(&Request::Log {})? {
+            self.seen.update(&entries);
         }
-        match self.ask(&Request::Texts {})? {
+        match self.call(&Request::Texts {})? {
             Answer::Texts(texts) => Ok(*texts),
             Answer::Error(why) => Err(why),
             _ => Err("the link gives no texts".to_owned()),
         }
     }
 
-    /// Asks the link, by another connection if this one is broken: a forwarder may have been
-    /// replaced.
-    fn ask(&mut self, request: &Request) -> Result<Answer, String> {
+    /// Sends a request to the link, by another connection if this one is broken: a forwarder may
+    /// have been replaced.
+    fn call(&mut self, request: &Request) -> Result<Answer, String> {
         let mut why = String::new();
         for attempt in 0..ATTEMPTS_MAX {
             if attempt > 0 {
@@ -217,9 +217,9 @@ impl Link {
 }
 
 impl Seen {
-    /// Looks at the latest entries of the history; returns whether others may have made a change
-    /// since the last look: one is among them, or so many were made that some are not.
-    fn look(&mut self, entries: &[Entry]) -> bool {
+    /// Takes the latest entries of the history; returns whether others may have made a change since
+    /// the last call: one is among them, or so many were made that some are not.
+    fn update(&mut self, entries: &[Entry]) -> bool {
         let others = entries.iter().rfind(|entry| is_of_others(entry)).map(|entry| entry.number);
         let is_cut = entries.first().is_some_and(|first| first.number > self.last + 1);
         let is_new = others.is_some_and(|number| number != self.others) || is_cut;
@@ -229,7 +229,8 @@ impl Seen {
     }
 }
 
-/// Takes what waits, as long as no class is named twice; returns also the change that is left.
+/// Takes the changes that wait, as long as no class is named twice; returns also the one that is
+/// left.
 fn batch_of(first: Change, arriving: &Receiver<Change>) -> (Vec<Change>, Option<Change>) {
     let mut names = BTreeSet::from([first.name().to_owned()]);
     let mut batch = vec![first];
@@ -285,7 +286,7 @@ impl Change {
 /// The reason of its changes in the history of the link.
 const REASON: &str = "reservations by RSVP";
 /// How soon a change by others is noticed.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Changes of a request.
 const BATCH_MAX: usize = 64;
 /// Ten seconds: a forwarder that died is replaced sooner.
@@ -298,7 +299,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 mod tests {
     use super::*;
 
-    /// Looks twice at a history: entries with numbers, of others or not.
+    /// Updates twice from a history: entries with numbers, of others or not.
     fn check(before: &[(u64, bool)], now: &[(u64, bool)], changed: bool) {
         let entry = |(number, of_others): &(u64, bool)| Entry {
             number: *number,
@@ -308,9 +309,9 @@ mod tests {
         };
         let [before, now] = [before, now].map(|rows| rows.iter().map(entry).collect::<Vec<_>>());
         let mut seen = Seen::default();
-        seen.look(&before);
-        assert_eq!(seen.look(&now), changed, "{before:?} {now:?}");
-        assert!(!seen.look(&now), "it is told once: {now:?}");
+        seen.update(&before);
+        assert_eq!(seen.update(&now), changed, "{before:?} {now:?}");
+        assert!(!seen.update(&now), "it is reported once: {now:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The loop: messages of neighbours, what the link did, questions of the forwarder, timers.
+//! The loop: messages of neighbours, outcomes at the link, questions of the forwarder, timers.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -21,19 +21,19 @@ use weir_rsvp::wire::Cause;
 
 use super::Prepared;
 use super::classes::{Classes, Outcome};
-use super::desk::Desk;
-use super::{policy, shown};
+use super::traffic_control::LinkControl;
+use super::{policy, status};
 
-/// The process at work.
+/// The state of the loop.
 struct Router {
     driver: Driver<LinkNetwork>,
-    desk: Desk,
+    control: LinkControl,
     keeper: Channel,
-    /// When classes of a life before go.
+    /// When classes of the former process are removed, unless a reservation has claimed them.
     former_until: Option<Instant>,
-    /// What the operator was not told, for it happened too often.
-    untold: BTreeMap<What, u64>,
-    told_at: BTreeMap<What, Instant>,
+    /// By kind, how many events were not reported, since they happened too often.
+    unreported: BTreeMap<What, u64>,
+    reported_at: BTreeMap<What, Instant>,
 }
 
 /// Runs until the keeper ends.
@@ -41,15 +41,15 @@ struct Router {
 /// # Errors
 /// When it cannot begin, or the system refuses to wait.
 pub fn run(prepared: Prepared, keeper: Channel) -> Result<(), String> {
-    let Prepared { plan, network, questions, bell } = prepared;
+    let Prepared { plan, network, questions, waker } = prepared;
     let copy = |channel: &Channel| {
         let copy = channel.as_fd().try_clone_to_owned();
         copy.map(Channel::from).map_err(|error| error.to_string())
     };
-    // The thread of classes hears the keeper; this one speaks, and sees its end.
+    // The thread of classes receives from the keeper; this one sends, and sees its end.
     let speaker = copy(&keeper)?;
     let mut read = None;
-    let (classes, _) = Classes::start((keeper, bell), |texts| {
+    let (classes, _) = Classes::start((keeper, waker), |texts| {
         let found = policy::read(texts)?;
         Ok(read.insert(found).direction.clone())
     })?;
@@ -62,27 +62,28 @@ pub fn run(prepared: Prepared, keeper: Channel) -> Result<(), String> {
     let learned = Driver::<LinkNetwork>::now().after(lifetime);
     params.timers.learns_until = learned;
     let driver = Driver::new(params, network);
-    let desk = Desk::new(admission, classes, SHAPED, present);
+    let control = LinkControl::new(admission, classes, SHAPED, present);
     let former_until = Some(learned);
-    let (untold, told_at) = (BTreeMap::new(), BTreeMap::new());
-    let mut router = Router { driver, desk, keeper: speaker, former_until, untold, told_at };
+    let (unreported, reported_at) = (BTreeMap::new(), BTreeMap::new());
+    let mut router =
+        Router { driver, control, keeper: speaker, former_until, unreported, reported_at };
     router.work(Some(questions))
 }
 
 impl Router {
     fn work(&mut self, mut questions: Option<Channel>) -> Result<(), String> {
         loop {
-            let turn = self.driver.turn(&mut self.desk);
+            let turn = self.driver.turn(&mut self.control);
             let mut deadline = turn.deadline;
             if self.settle() {
                 deadline = Some(Driver::<LinkNetwork>::now());
             }
-            self.tell();
-            let look = self.driver.network().is_down();
-            let look = look.then(|| Driver::<LinkNetwork>::now().after(LOOK_GAP));
-            let deadline = deadline.into_iter().chain(self.former_until).chain(look).min();
-            let bell = self.desk.classes().bell();
-            let own = [self.keeper.as_fd(), bell.as_fd()];
+            self.report();
+            let check = self.driver.network().is_down();
+            let check = check.then(|| Driver::<LinkNetwork>::now().after(CHECK_GAP));
+            let deadline = deadline.into_iter().chain(self.former_until).chain(check).min();
+            let waker = self.control.classes().waker();
+            let own = [self.keeper.as_fd(), waker.as_fd()];
             let others: Vec<_> =
                 own.into_iter().chain(questions.as_ref().map(AsFd::as_fd)).collect();
             self.driver.wait(deadline, &others).map_err(|error| error.to_string())?;
@@ -92,71 +93,71 @@ impl Router {
             if let Some(why) = self.driver.network().lost() {
                 return Err(why);
             }
-            self.desk.classes().bell().reset();
-            self.hear();
-            // Without a keeper's end of the channel nobody asks.
+            self.control.classes().waker().reset();
+            self.handle_outcomes();
+            // No question follows once the other end is closed.
             questions = questions.filter(|channel| self.describe(channel).is_ok());
         }
     }
 
-    /// Answers a question of the forwarder, if it has one.
+    /// Replies to a question of the forwarder, if there is one.
     fn describe(&self, questions: &Channel) -> Result<(), SystemError> {
         let Some((ask, _)) = questions.receive::<AskSessions>(std::time::Duration::ZERO)? else {
             return Ok(());
         };
         let now = Driver::<LinkNetwork>::now();
         let limit = ask.limit.min(SESSIONS_MAX) as usize;
-        let shown = shown::describe(self.driver.node(), &self.desk, limit, now);
+        let described = status::describe(self.driver.node(), &self.control, limit, now);
         // A forwarder that has ended misses nothing.
-        let _unheard = questions.send(&(ask.number, shown), &[]);
+        let _unheard = questions.send(&(ask.number, described), &[]);
         Ok(())
     }
 
-    /// Tells the node which flows lost their place, and lets old classes go; returns whether a turn
-    /// has to follow.
+    /// Preempts flows that lost their place, and removes classes of the former process; returns
+    /// whether a turn has to follow.
     fn settle(&mut self) -> bool {
         let now = Driver::<LinkNetwork>::now();
         if self.former_until.is_some_and(|until| until <= now) {
             self.former_until = None;
-            self.desk.drop_former();
+            self.control.drop_former();
         }
-        let losses = self.desk.take_losses();
+        let losses = self.control.take_losses();
         for (flow, cause) in &losses {
             self.driver.call(|node, call| node.preempt(call, *flow, *cause));
         }
         !losses.is_empty()
     }
 
-    /// Takes what the thread of classes says.
-    fn hear(&mut self) {
-        while let Some(outcome) = self.desk.classes().outcome() {
+    /// Handles the outcomes of the thread of classes.
+    fn handle_outcomes(&mut self) {
+        while let Some(outcome) = self.control.classes().outcome() {
             match outcome {
                 Outcome::Joined(flow, result) => {
-                    if let Some(answer) = self.desk.joined(flow, result) {
-                        self.answer(flow, answer);
+                    if let Some(answer) = self.control.joined(flow, result) {
+                        self.decide(flow, answer);
                     }
                 }
                 Outcome::Texts(texts) => match policy::read(&texts) {
                     Ok(read) => self.follow(read),
-                    Err(why) => self.desk.happened.push((What::Preempted, why)),
+                    Err(why) => self.control.happened.push((What::Preempted, why)),
                 },
             }
         }
     }
 
-    fn answer(&mut self, flow: FlowId, answer: Result<(), Cause>) {
+    fn decide(&mut self, flow: FlowId, answer: Result<(), Cause>) {
         self.driver.answer(flow, answer);
         let Err(cause) = answer else { return };
         let is_it = |one: &FlowView| one.id == flow && one.installed.is_some();
         let mut sessions = self.driver.node().sessions();
         if sessions.any(|session| session.flows.iter().any(is_it)) {
-            // It stood before it was to change, and its class is gone.
+            // It was reserved before the change, and its class is gone.
             drop(sessions);
             self.driver.call(|node, call| node.preempt(call, flow, cause));
         }
     }
 
-    /// Goes on with another policy.
+    /// Follows a change of the policy.
     fn follow(&mut self, read: policy::Read) {
         let interfaces = self.driver.network().interfaces();
         let mtu = interfaces.first().map_or(0, |shaped| shaped.mtu);
@@ -164,7 +165,7 @@ impl Router {
         let admission = match Admission::new(read.policy, params) {
             Ok(admission) => admission,
             Err(why) => {
-                self.desk.happened.push((What::Preempted, why));
+                self.control.happened.push((What::Preempted, why));
                 return;
             }
         };
@@ -176,28 +177,28 @@ impl Router {
             .flat_map(|session| session.flows)
             .filter_map(|flow| Some((flow.id, flow.installed?)))
             .collect();
-        self.desk.follow(admission, &read.present, flows.into_iter());
+        self.control.follow(admission, &read.present, flows.into_iter());
         self.driver.call(|node, _| node.set_offers(SHAPED, offers));
     }
 
-    /// Tells the keeper what happened, once a second of each kind.
-    fn tell(&mut self) {
+    /// Reports events to the keeper, one of each kind a second.
+    fn report(&mut self) {
         let now = Driver::<LinkNetwork>::now();
-        for (what, detail) in std::mem::take(&mut self.desk.happened) {
-            let untold = self.untold.entry(what).or_default();
-            if self.told_at.get(&what).is_some_and(|at| now < at.after(TELL_GAP)) {
-                *untold += 1;
+        for (what, detail) in std::mem::take(&mut self.control.happened) {
+            let unreported = self.unreported.entry(what).or_default();
+            if self.reported_at.get(&what).is_some_and(|at| now < at.after(REPORT_GAP)) {
+                *unreported += 1;
                 continue;
             }
-            let happening = Happening { what, detail, untold: std::mem::take(untold) };
-            self.told_at.insert(what, now);
-            // A keeper that does not listen misses it.
+            let happening = Happening { what, detail, untold: std::mem::take(unreported) };
+            self.reported_at.insert(what, now);
+            // A keeper that does not receive misses it.
             let _unheard = self.keeper.send(&FromRsvp::Happened(happening), &[]);
         }
     }
 }
 
-/// Returns what the node is told of itself.
+/// Returns the settings of the node.
 fn node_params(
     plan: &RsvpPlan,
     settings: &Rsvp,
@@ -215,7 +216,7 @@ fn node_params(
         },
         security: security.clone(),
         reduction: settings.reduction,
-        // A router that is told nothing uses what every router speaks.
+        // Without a setting, a router uses only what every router understands.
         learns_reduction: false,
     };
     let limits = Limits { sessions: settings.sessions as usize, ..Limits::default() };
@@ -229,7 +230,7 @@ fn node_params(
     })
 }
 
-/// What an interface without classes for reservations offers: no service.
+/// Returns the properties of an interface without classes for reservations: no service.
 fn unshaped(interface: &HostInterface) -> Characterization {
     Characterization {
         bandwidth: f32::MAX,
@@ -250,10 +251,9 @@ fn is_closed(channel: &Channel) -> bool {
 
 /// The first interface of the plan.
 const SHAPED: InterfaceId = InterfaceId(0);
-/// [rfc2215 §3.4] What a packet needs at least to the next hop; nothing is known, and zero is never
-/// too much.
+/// [rfc2215 §3.4] The least latency to the next hop; it is not known, and zero is never too much.
 const LATENCY: Option<u32> = Some(0);
 const ETHERNET_HEADER: u32 = 14;
-const TELL_GAP: Duration = Duration::from_secs(1);
+const REPORT_GAP: Duration = Duration::from_secs(1);
 /// How soon an interface that is gone is noticed.
-const LOOK_GAP: Duration = Duration::from_millis(500);
+const CHECK_GAP: Duration = Duration::from_millis(500);

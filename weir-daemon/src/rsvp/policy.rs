@@ -9,7 +9,7 @@ use weir_policy::deployment::Rsvp;
 use weir_policy::render;
 use weir_rsvp::admission::PREFIX;
 
-/// What the texts of a link say of reservations.
+/// The parts of a link's texts that reservations need.
 pub struct Read {
     /// The section of the deployment.
     pub settings: Rsvp,

@@ -38,7 +38,7 @@ pub enum Phase {
     Ready,
     /// It was told to take frames.
     Taking,
-    /// It takes frames.
+    /// It forwards frames.
     Forwarding,
     /// It was told to take no more frames, so that another one may.
     Closing,

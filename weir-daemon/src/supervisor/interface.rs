@@ -28,7 +28,7 @@ pub enum Companion {
 /// Which files a forwarder is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Edition {
-    /// Those in force, in the program that the keeper runs, whatever file has its name now.
+    /// The files in force, in the program that the keeper runs, whatever file has its name now.
     InForce,
     /// The files as they are now, in the program that is installed where that was, such as a newer
     /// one.
@@ -42,10 +42,10 @@ pub enum Event {
     Started {
         /// The number of its process.
         pid: Pid,
-        /// Whether it has read its policies before, and found nothing wrong.
+        /// It has read its policies before, and found nothing wrong.
         has_read: bool,
     },
-    /// Answers [`Question::StartForwarder`]: it does not run, for this reason.
+    /// The reply to [`Question::StartForwarder`]: it does not run, for this reason.
     NotStarted(String),
     /// A forwarder has ended, after its last words, for this reason.
     Exited(Pid, String),
@@ -55,16 +55,16 @@ pub enum Event {
     Garbled(Pid, String),
     /// Something happened to reservations.
     Happened(Kind, String),
-    /// Answers [`Question::OpenPorts`], with what was asked for: the forwarder opens them, and what
-    /// was read anew, if it is of that, is in force with these settings; or why not.
+    /// The reply to [`Question::OpenPorts`], with the request: the forwarder opens them, and the
+    /// files that were read anew, if it is of those, are in force with these settings; or why not.
     PortsOpening(Pid, Result<Option<Settings>, String>),
-    /// Answers [`Question::LookForPorts`]: the interfaces of the deployment that do not exist.
+    /// The reply to [`Question::LookForPorts`]: the interfaces of the deployment that do not exist.
     PortsMissing(Vec<String>),
-    /// Answers [`Question::Fallback`], with what was asked for: it is so, or why not.
+    /// The reply to [`Question::Fallback`], with the request: it is so, or why not.
     FallbackSet(bool, Result<(), String>),
     /// Something happened to a companion.
     Companion(Companion, CompanionEvent),
-    /// A signal came.
+    /// The keeper got a signal.
     Signal(Asked),
     /// It is time to poll what changes slowly; comes about twice a second.
     Poll,
@@ -103,12 +103,12 @@ pub enum Said {
 /// Something that happened to a companion.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CompanionEvent {
-    /// Answers [`Question::Follow`]: what the deployment says of it now, or why that cannot be put
-    /// in force.
+    /// The reply to [`Question::Follow`]: whether the deployment wants it now, or why that cannot
+    /// be put in force.
     Followed(Result<Followed, String>),
-    /// Answers [`Question::Start`]: it runs.
+    /// The reply to [`Question::Start`]: it runs.
     Started,
-    /// Answers [`Question::Start`]: it does not run, for this reason.
+    /// The reply to [`Question::Start`]: it does not run, for this reason.
     NotStarted(String),
     /// It has ended, after its last words, for this reason.
     Exited(Pid, String),
@@ -119,7 +119,7 @@ pub enum CompanionEvent {
 pub enum Followed {
     /// There is to be none; if one ran, it has been ended.
     Unwanted,
-    /// The same as before.
+    /// It is wanted as before.
     Same,
     /// It differs from before, so it has to be started anew.
     Other,
@@ -154,9 +154,9 @@ pub enum Action {
     Begin(Fault, String),
     /// Write that a fault is over.
     End(Fault),
-    /// Print a warning.
+    /// Print a warning on the console.
     Warn(String),
-    /// Print a note.
+    /// Print a note on the console.
     Note(String),
     /// Print what is joined, and that this forwarder carries the traffic.
     Announce(Pid),
@@ -216,11 +216,11 @@ pub enum Fault {
 /// A notice to the service manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// Frames pass.
+    /// Frames are forwarded.
     Ready,
     /// The kernel carries the traffic, and no forwarder is started.
     Absent,
-    /// The link stops.
+    /// The link ends, on request.
     Stopping,
 }
 

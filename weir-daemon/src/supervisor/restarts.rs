@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// The most restarts within [`RESTARTS_TIME`]: a forwarder that dies more often would only disturb
 /// the traffic that the fallback carries, and a gateway its clients.
 pub const RESTARTS_MAX: usize = 5;
-/// See [`RESTARTS_MAX`].
+/// The time in which so many restarts are too many.
 pub const RESTARTS_TIME: Duration = Duration::from_secs(60);
 
 /// The restarts of the last minute.

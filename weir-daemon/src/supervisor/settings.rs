@@ -11,7 +11,7 @@ pub struct Settings {
     pub on_exit: OnExit,
     /// Whether a forwarder that died is started again.
     pub restart: Restart,
-    /// Whether it has taps of an interface: those can exist only once, and only the keeper that
+    /// The deployment has taps of an interface: those can exist only once, and only the keeper that
     /// made them can share them.
     pub has_taps: bool,
     /// How long a forwarder may take.
@@ -31,7 +31,7 @@ pub struct Limits {
 }
 
 impl Settings {
-    /// Those of a deployment.
+    /// Takes the settings of a deployment.
     pub fn of(deployment: &Deployment) -> Self {
         let nanos = |time: units::Duration| Duration::from_nanos(time.as_nanos());
         let service = &deployment.service;

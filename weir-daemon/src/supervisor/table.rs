@@ -70,7 +70,7 @@ impl RestartPolicy {
     }
 }
 
-/// A companion.
+/// A companion, with its policy of restarts.
 #[derive(Debug)]
 pub struct Row {
     companion: Companion,
@@ -91,7 +91,7 @@ enum Stage {
     Absent,
     /// It is being started, as the deployment wants it.
     Starting,
-    /// It runs.
+    /// Its process runs.
     Running,
     /// It died, and is started again then.
     Due(Instant),

@@ -7,13 +7,19 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 use weir_control::protocol::{ABSENT, Answer};
 
-/// Tells all clients that wait on the socket.
-pub fn answer(listener: &UnixListener) {
-    let keeper = std::process::id();
-    let text = format!(
-        "{ABSENT}: the kernel passes frames, unshaped; for a new one, stop the keeper (`kill \
-         {keeper}`) and start the link again with `weir up`"
-    );
+/// Tells all clients that wait on the socket. With `awaits_ports` the link goes on by itself.
+pub fn answer(listener: &UnixListener, awaits_ports: bool) {
+    let rest = match awaits_ports {
+        true => {
+            "an interface of the link is missing, and another forwarder starts as soon as it is \
+             back; there is nothing to do here"
+        }
+        false => {
+            "it died too often, or may not be started again, and the kernel passes frames, \
+             unshaped; for a new one, `weir stop` the link and start it again with `weir up`"
+        }
+    };
+    let text = format!("{ABSENT}: {rest}");
     let answer = Answer::<()>::Error(text);
     let mut line = serde_json::to_vec(&answer).expect("an answer is JSON");
     line.push(b'\n');
@@ -47,14 +53,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let path = folder.path().join("x.sock");
         let listener = UnixListener::bind(&path).expect("it can be bound");
-        answer(&listener);
+        answer(&listener, false);
         let ask = |request: Request| {
             let path = path.clone();
             std::thread::spawn(move || client::call(&path, &request))
         };
         let asked = [ask(Request::Status(Query::default())), ask(Request::Restart {})];
         while asked.iter().any(|client| !client.is_finished()) {
-            answer(&listener);
+            answer(&listener, true);
         }
         for client in asked {
             let said = client.join().expect("it ends");

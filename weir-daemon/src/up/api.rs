@@ -30,6 +30,15 @@ pub fn read(deployment: &Deployment, check: Check) -> Result<Option<Api>, String
     Ok(Some(api))
 }
 
+/// Returns whether every file of the API of a deployment is on this machine.
+pub fn is_here(deployment: &Deployment) -> bool {
+    let named = deployment.api.iter().flat_map(|config| {
+        let others = [&config.read_token_file, &config.certificate, &config.key];
+        others.into_iter().flatten().chain([&config.token_file])
+    });
+    named.into_iter().all(|path| path.exists())
+}
+
 /// Reads a file that only its user and group may read.
 ///
 /// # Errors

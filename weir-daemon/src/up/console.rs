@@ -1,4 +1,4 @@
-//! The keeper's output to whoever started it, and the names of the joined interfaces.
+//! The keeper's output to the terminal or service manager, and the names of the joined interfaces.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct Start<'a> {
     pub name: &'a str,
     /// The joined interfaces, in words.
     pub joined: String,
-    /// Its control socket.
+    /// The path of its control socket.
     pub control: &'a Path,
     /// The URL of its API on a TCP address, if it has one.
     pub api: Option<String>,

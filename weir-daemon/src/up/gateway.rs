@@ -38,7 +38,7 @@ struct Shown {
 struct Running {
     process: Process,
     channel: Channel,
-    /// Whether it closed its end of the channel.
+    /// The process closed its end of the channel.
     is_silent: bool,
     failure: Option<String>,
 }
@@ -165,7 +165,7 @@ impl Gateway {
         sent
     }
 
-    /// Ends the process.
+    /// Kills the process, and waits until it has ended.
     pub fn stop(&mut self) {
         if let Some(mut running) = self.running.take() {
             running.process.kill();
@@ -206,7 +206,7 @@ impl Drop for Gateway {
 impl Running {
     /// Acts on what it says.
     fn serve(&mut self, control: &Path) {
-        for _ in 0..ASKS_MAX {
+        for _ in 0..REQUESTS_MAX {
             if self.is_silent {
                 return;
             }
@@ -322,7 +322,7 @@ fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
     gateway::bind(listen)
 }
 
-/// Asks that are served before something else is done.
-const ASKS_MAX: usize = 16;
+/// Requests that are served before other work is done.
+const REQUESTS_MAX: usize = 16;
 const TRIES_MAX: usize = 5;
 const TRY_PAUSE: Duration = Duration::from_millis(50);

@@ -76,16 +76,18 @@ impl Journal {
     }
 
     /// As [`Journal::report`], of so many frames.
-    pub fn count(&mut self, kind: Kind, count: u64) {
+    pub fn count(&mut self, kind: Kind, count: u64) -> Event {
         let about = About { subject: &self.subject, ..About::default() };
-        self.write(&Event { count, ..Event::now(kind, about) });
+        let event = Event { count, ..Event::now(kind, about) };
+        self.write(&event);
+        event
     }
 
-    /// Writes that a fault is over, if there is one.
-    pub fn end(&mut self, fault: &mut Option<Event>) {
-        if let Some(fault) = fault.take() {
-            self.write(&fault.end_now());
-        }
+    /// Writes that a fault is over, if there is one; returns the event of its end.
+    pub fn end(&mut self, fault: &mut Option<Event>) -> Option<Event> {
+        let end = fault.take()?.end_now();
+        self.write(&end);
+        Some(end)
     }
 }
 

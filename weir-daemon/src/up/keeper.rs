@@ -22,6 +22,7 @@ use crate::supervisor::interface::{
     Question, Said,
 };
 use crate::supervisor::settings::Settings;
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
@@ -37,7 +38,7 @@ use weir_host::watch;
 use weir_link::authority::Files as AuthorityFiles;
 use weir_link::change::history::Texts;
 use weir_link::deploy;
-use weir_link::events::{self, Kind};
+use weir_link::events::{self, EVENTS_MAX, Kind};
 use weir_link::port::PortConfig;
 use weir_link::status::Status;
 use weir_policy::deployment::{Deployment, OnExit};
@@ -58,7 +59,7 @@ pub struct Keeper<'a> {
     pub claim: Claim,
     /// A forwarder of it whose keeper died.
     pub orphan: Option<Running>,
-    /// The one that has read its policies, until it is the first that opens its ports.
+    /// The forwarder that has read its policies, until it is the first that opens its ports.
     pub reader: Option<Running>,
     /// The control socket, which each forwarder listens on in turn.
     pub socket: ControlSocket,
@@ -66,13 +67,13 @@ pub struct Keeper<'a> {
     pub gateway: Gateway,
     /// The reservations on it, if it takes any.
     pub reservations: Reservations,
-    /// Its signals.
+    /// Signals to the keeper.
     pub signals: Signals,
     /// Where its warnings and notes are printed.
     pub console: &'a dyn Console,
     /// Where events are written.
     pub journal: Journal,
-    /// Who is told how it goes.
+    /// The service manager that is notified of the progress.
     pub service: Service,
 }
 
@@ -112,6 +113,7 @@ impl Keeper<'_> {
             last: None,
             death: None,
             passing: None,
+            unread: VecDeque::new(),
             before: None,
             next: None,
         };
@@ -133,7 +135,7 @@ impl Keeper<'_> {
 struct Shell<'a> {
     keeper: Keeper<'a>,
     supervisor: Supervisor,
-    /// The oldest first.
+    /// The forwarders that run, the oldest first.
     forwarders: Vec<Running>,
     /// When the interfaces were polled last.
     polled: Instant,
@@ -142,6 +144,9 @@ struct Shell<'a> {
     death: Option<events::Event>,
     /// The opening of the fallback, while it is open.
     passing: Option<events::Event>,
+    /// Events that clients have not read yet, since no forwarder carried traffic; the latest
+    /// [`EVENTS_MAX`].
+    unread: VecDeque<events::Event>,
     /// The deployment before, while a forwarder of files that were read anew begins.
     before: Option<Files>,
     /// The deployment that was read anew, until it is in force.
@@ -191,7 +196,7 @@ impl Shell<'_> {
         watch::readable(&watched, patience.min(beat)).map(drop)
     }
 
-    /// Takes what happened; every forwarder is listened to after `heard`.
+    /// Collects events; every forwarder's channel is read after `heard`.
     fn turn(&mut self, heard: Instant) -> ControlFlow<Outcome> {
         for asked in self.keeper.signals.take() {
             self.handle(Event::Signal(asked))?;
@@ -205,7 +210,8 @@ impl Shell<'_> {
         self.serve_companions()?;
         self.reap()?;
         if self.supervisor.is_without_forwarder() {
-            absence::answer(&self.keeper.socket.listener);
+            let awaits_ports = self.supervisor.awaits_ports();
+            absence::answer(&self.keeper.socket.listener, awaits_ports);
         }
         let now = Instant::now();
         self.keeper.service.beat(now);
@@ -213,10 +219,49 @@ impl Shell<'_> {
             self.polled = now;
             self.poll()?;
         }
-        self.handle(Event::Tick { heard })
+        self.handle(Event::Tick { heard })?;
+        self.report_unread();
+        ControlFlow::Continue(())
     }
 
-    /// Tells the supervisor what happened, and does what follows.
+    /// Lets clients of the forwarder read what happened while there was none.
+    fn report_unread(&mut self) {
+        let Some(pid) = self.supervisor.carrier().filter(|_| !self.unread.is_empty()) else {
+            return;
+        };
+        for event in std::mem::take(&mut self.unread) {
+            self.forwarder(pid).send(&Command::Reported(Box::new(event)));
+        }
+    }
+
+    fn begin(&mut self, fault: Fault, detail: &str) {
+        let (kind, begun) = match fault {
+            Fault::Death => (Kind::ForwarderDied, &mut self.death),
+            Fault::Fallback => (Kind::FallbackOpened, &mut self.passing),
+        };
+        let event = self.keeper.journal.report(kind, detail);
+        *begun = Some(event.clone());
+        self.keep_unread(event);
+    }
+
+    fn end(&mut self, fault: Fault) {
+        let begun = match fault {
+            Fault::Death => &mut self.death,
+            Fault::Fallback => &mut self.passing,
+        };
+        if let Some(event) = self.keeper.journal.end(begun) {
+            self.keep_unread(event);
+        }
+    }
+
+    fn keep_unread(&mut self, event: events::Event) {
+        if self.unread.len() >= EVENTS_MAX {
+            self.unread.pop_front();
+        }
+        self.unread.push_back(event);
+    }
+
+    /// Passes events to the supervisor, and carries out its actions.
     fn handle(&mut self, event: Event) -> ControlFlow<Outcome> {
         self.supervisor.handle(Instant::now(), event);
         self.carry_out()
@@ -234,7 +279,7 @@ impl Shell<'_> {
 
     /// Listens to what a forwarder says.
     fn listen(&mut self, index: usize) -> ControlFlow<Outcome> {
-        // One that never ceases must not keep others, and signals, from being heard.
+        // One that never ceases must not keep others, and signals, from being handled.
         for _ in 0..REPORTS_MAX {
             let event = match self.forwarders[index].receive() {
                 Received::Nothing => break,
@@ -362,7 +407,8 @@ impl Shell<'_> {
             Action::DropFormerFiles => self.before = None,
             Action::GiveUpTrial(why) => {
                 if plan.history.give_up_trial(realtime_ns(), why) {
-                    journal.report(Kind::RolledBack, why);
+                    let event = journal.report(Kind::RolledBack, why);
+                    self.keep_unread(event);
                 }
             }
             Action::Introduce(pid) => {
@@ -370,19 +416,17 @@ impl Shell<'_> {
             }
             Action::Journal(kind, detail, reader) => {
                 let event = journal.report(kind, &detail);
-                if let Some(pid) = reader {
-                    self.forwarder(pid).send(&Command::Reported(Box::new(event)));
+                match reader {
+                    Some(pid) => self.forwarder(pid).send(&Command::Reported(Box::new(event))),
+                    None => self.keep_unread(event),
                 }
             }
-            Action::JournalFlushed(frames) => journal.count(Kind::Flushed, frames),
-            Action::Begin(Fault::Death, detail) => {
-                self.death = Some(journal.report(Kind::ForwarderDied, &detail));
+            Action::JournalFlushed(frames) => {
+                let event = journal.count(Kind::Flushed, frames);
+                self.keep_unread(event);
             }
-            Action::Begin(Fault::Fallback, detail) => {
-                self.passing = Some(journal.report(Kind::FallbackOpened, &detail));
-            }
-            Action::End(Fault::Death) => journal.end(&mut self.death),
-            Action::End(Fault::Fallback) => journal.end(&mut self.passing),
+            Action::Begin(fault, detail) => self.begin(fault, &detail),
+            Action::End(fault) => self.end(fault),
             Action::Warn(text) => console.report("warning", &text),
             Action::Note(text) => console.report("note", &text),
             Action::Announce(pid) => self.announce(pid),
@@ -480,7 +524,7 @@ impl Shell<'_> {
         &self.forwarders[self.place(pid)]
     }
 
-    /// Tells a forwarder what the file of the deployment contains now. It checks it, and asks for
+    /// Sends a forwarder the present contents of the deployment's file. It checks it, and asks for
     /// the files that it names.
     fn give_texts(&mut self, index: usize) {
         let path = &self.keeper.path;
@@ -649,12 +693,12 @@ fn group(name: Option<&str>) -> Result<Option<u32>, String> {
 /// # Errors
 /// When its file is gone: nothing would find the link any more.
 pub fn adopt(path: &Path, listener: UnixListener) -> Result<ControlSocket, String> {
-    let file = Bound::adopt(path)
+    let file = Bound::adopt(path, &listener)
         .map_err(|error| format!("cannot use the control socket `{}`: {error}", path.display()))?;
     Ok(ControlSocket { path: path.to_owned(), listener, file })
 }
 
-/// How often that many are heard of one that has ended: more than a channel holds.
+/// How often that many are read of one that has ended: more than a channel holds.
 const LAST_LISTENS: usize = 8;
 /// How soon an interface that came back is claimed again.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);

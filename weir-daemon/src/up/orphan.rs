@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_control::client;
 use weir_control::protocol::{Answer, Request};
 use weir_host::channel::Channel;
@@ -21,9 +21,9 @@ use weir_policy::deployment;
 
 /// A link without a keeper.
 pub struct Orphan {
-    /// Its forwarder.
+    /// The forwarder that goes on without it.
     pub forwarder: Running,
-    /// Its control socket.
+    /// The control socket that it listens on.
     pub listener: UnixListener,
     /// Its share of the claim of its interfaces, with the descriptors that hold it.
     pub claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
@@ -51,12 +51,8 @@ impl Orphan {
         if !owner.is_ok_and(|owner| owner == 0 || owner == process::user()) {
             return Ok(None);
         }
-        let Ok((Answer::Done, descriptors)) =
-            client::call_for_descriptors(path, &Request::HandOver {})
-        else {
-            // Nothing listens, or it has a keeper: the claim will say so.
-            return Ok(None);
-        };
+        // Nothing listens, or it has a keeper: the claim will say so.
+        let Some(descriptors) = ask_for_channels(path) else { return Ok(None) };
         let text = |error: SystemError| {
             format!("cannot take over the link on `{}`: {error}", path.display())
         };
@@ -108,5 +104,24 @@ impl Orphan {
     }
 }
 
+/// Returns the channels of a link whose keeper ended. Its forwarder hears of that a moment later.
+fn ask_for_channels(path: &Path) -> Option<Vec<OwnedFd>> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Ok((Answer::Done, descriptors)) =
+            client::call_for_descriptors(path, &Request::HandOver {})
+        {
+            return Some(descriptors);
+        }
+        let has_keeper = Process::listener(&client::connect(path).ok()?).is_ok();
+        if has_keeper || Instant::now() >= end {
+            return None;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// How soon a link whose keeper has ended is asked again.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How long it may take to give what it holds.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -19,7 +19,7 @@ use weir_policy::finding::Outcome;
 pub struct Reading {
     /// Its name in findings.
     pub name: String,
-    /// Its contents.
+    /// The contents of the file.
     pub bytes: Vec<u8>,
     /// The deployment without its policies, or why there is none.
     pub outline: Outcome<Deployment>,

@@ -24,13 +24,13 @@ use weir_policy::deployment::{Deployment, Rsvp};
 
 /// The reservations of a link, if its deployment takes any.
 pub struct Reservations {
-    /// The control socket.
+    /// The path of the control socket.
     control: PathBuf,
     wanted: Option<Wanted>,
     running: Option<Running>,
 }
 
-/// What a deployment says of them.
+/// The settings of a deployment for reservations.
 #[derive(Clone, PartialEq)]
 struct Wanted {
     settings: Rsvp,
@@ -41,22 +41,22 @@ struct Wanted {
     plan: RsvpPlan,
 }
 
-/// The process.
+/// The process of reservations.
 struct Running {
     process: Process,
     channel: Channel,
     /// The other end of the channel by which the forwarder asks for sessions.
     questions: Channel,
-    /// Whether it closed its end of the channel.
+    /// The process closed its end of the channel.
     is_silent: bool,
     failure: Option<String>,
     happened: Vec<Happening>,
 }
 
-/// What the process said.
+/// The messages of the process since the last call.
 #[derive(Default)]
 pub struct News {
-    /// What happened to reservations.
+    /// The events of reservations.
     pub happened: Vec<(Kind, String)>,
     /// Which process died and why, if it did.
     pub died: Option<(Pid, String)>,
@@ -73,8 +73,8 @@ impl Reservations {
         Ok(Self { control, wanted, running: None })
     }
 
-    /// Has them follow a deployment that was read anew; a process that it does not want is ended.
-    /// What a policy says of them the process reads itself.
+    /// Follows a deployment that was read anew; a process that it does not want is ended. The
+    /// process reads the policy itself.
     ///
     /// # Errors
     /// As [`Reservations::prepare`].
@@ -120,7 +120,7 @@ impl Reservations {
         }
     }
 
-    /// Ends the process.
+    /// Kills the process, and waits until it has ended.
     pub fn stop(&mut self) {
         if let Some(mut running) = self.running.take() {
             running.process.kill();
@@ -225,7 +225,7 @@ impl Wanted {
 impl Running {
     /// Acts on what it says.
     fn serve(&mut self, control: &Path) {
-        for _ in 0..ASKS_MAX {
+        for _ in 0..REQUESTS_MAX {
             if self.is_silent {
                 return;
             }
@@ -259,5 +259,5 @@ impl Running {
     }
 }
 
-/// What it says that is heard before something else is done.
-const ASKS_MAX: usize = 16;
+/// Messages that are handled before other work is done.
+const REQUESTS_MAX: usize = 16;

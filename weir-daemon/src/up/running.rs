@@ -19,7 +19,7 @@ use weir_link::port::PortConfig;
 
 /// A forwarder process, with the keeper's ends of its channels.
 pub struct Running {
-    /// The process.
+    /// The process, to wait for and to signal.
     pub process: Process,
     /// The faults that it told of and that are not over, at most [`FAULTS_MAX`].
     faults: Vec<Event>,
@@ -27,9 +27,9 @@ pub struct Running {
     authority: Channel,
     /// Serves its requests that need a privilege.
     pub authority_server: AuthorityServer,
-    /// Whether it closed its end of the commands, after its last words.
+    /// It closed its end of the commands, after its last words.
     is_silent: bool,
-    /// Whether it closed its end of the authority, and asks for nothing more.
+    /// It closed its end of the authority, and makes no more requests.
     is_content: bool,
 }
 
@@ -127,7 +127,7 @@ impl Running {
             None => AuthorityServer::new(ports),
         };
         self.commands.send(&Command::Open(Box::new(opening)), descriptors)?;
-        self.give_spare()
+        self.say_who_keeps_it()
     }
 
     /// A forwarder whose keeper died, with new channels to it.
@@ -140,7 +140,7 @@ impl Running {
         authority_server: AuthorityServer,
     ) -> Result<Self> {
         let running = Self::new(process, channels, authority_server);
-        running.give_spare()?;
+        running.say_who_keeps_it()?;
         Ok(running)
     }
 
@@ -158,14 +158,9 @@ impl Running {
         Pid(self.process.number())
     }
 
-    /// Gives it channels for a keeper that comes after this one.
-    fn give_spare(&self) -> Result<()> {
-        let ((authority, own_authority), (commands, own_commands)) =
-            (Channel::pair()?, Channel::pair()?);
-        let ends = [authority, commands, own_authority, own_commands];
-        let mut descriptors: Vec<_> = ends.iter().map(AsFd::as_fd).collect();
-        descriptors.push(self.process.as_fd());
-        self.commands.send(&Command::Spare { keeper: std::process::id() }, &descriptors)
+    fn say_who_keeps_it(&self) -> Result<()> {
+        let keeper = std::process::id();
+        self.commands.send(&Command::KeptBy { keeper }, &[self.process.as_fd()])
     }
 
     /// Lets it hold the claim of the interfaces too.
@@ -191,7 +186,7 @@ impl Running {
 
     /// Acts on what it asks for; returns what it said that no forwarder says, if it did.
     pub fn serve(&mut self) -> Option<String> {
-        for _ in 0..ASKS_MAX {
+        for _ in 0..REQUESTS_MAX {
             if self.is_content {
                 return None;
             }
@@ -208,7 +203,7 @@ impl Running {
         None
     }
 
-    /// Tells it something. What a forwarder that has ended misses does not matter.
+    /// Sends it a command. A forwarder that has ended misses it, which does not matter.
     pub fn send(&self, command: &Command) {
         let _ended = self.commands.send(command, &[]);
     }
@@ -255,11 +250,11 @@ fn garbled(error: &SystemError) -> Option<String> {
     (error.cause.kind() == ErrorKind::InvalidData).then(|| error.to_string())
 }
 
-/// Reports of one forwarder that are heard before something else is done.
+/// Reports of one forwarder that are read before other work is done.
 pub(super) const REPORTS_MAX: usize = 256;
 /// Faults of one forwarder that are remembered: more than a link can have at once.
 const FAULTS_MAX: usize = 256;
 /// How often one that reads is looked at.
 const FOUND_INTERVAL: Duration = Duration::from_millis(50);
-/// Asks of a forwarder that are served before something else is done.
-const ASKS_MAX: usize = 64;
+/// Requests of a forwarder that are served before other work is done.
+const REQUESTS_MAX: usize = 64;

@@ -24,7 +24,7 @@ pub struct Reply {
     pub status: u16,
     /// The type of its body.
     pub kind: String,
-    /// Its body.
+    /// The body of the response.
     pub body: Vec<u8>,
 }
 

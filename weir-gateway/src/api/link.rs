@@ -29,7 +29,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// Asks the link, for a client with this right.
+/// Sends a request to the link, for a client with this right.
 ///
 /// # Errors
 /// When it does not answer, or refuses.

@@ -40,7 +40,7 @@ pub struct Api {
     name: String,
     /// The way to its control socket.
     contact: Arc<dyn Contact>,
-    /// Who may ask.
+    /// The clients that may send requests.
     site: Site,
     /// How long requests took.
     times: Arc<Times>,

@@ -84,7 +84,7 @@ impl Scene {
         String::from_utf8_lossy(&outcome.answer).into_owned()
     }
 
-    /// Asks; expects an answer of this status that has this in it.
+    /// Sends a request; expects an answer of this status that contains this part.
     fn check(&self, request: &str, status: u16, part: &str) {
         let answer = self.ask(request);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request:?}: {answer}");

@@ -21,7 +21,7 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// Returns the head.
+    /// Returns the request line and the headers.
     pub fn head(&self) -> &Head {
         &self.asked.head
     }

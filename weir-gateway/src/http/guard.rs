@@ -14,7 +14,7 @@ use weir_control::protocol::Right;
 /// Where a client came in.
 #[derive(Clone)]
 pub enum Site {
-    /// From this program itself: nobody else can.
+    /// From this program itself, without a socket.
     Local,
     /// By an address, with tokens.
     Web(Arc<Web>),

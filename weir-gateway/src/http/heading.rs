@@ -7,7 +7,7 @@ use super::Fault;
 use axum::http::uri::PathAndQuery;
 use std::str;
 
-/// The longest head.
+/// The longest head, in bytes.
 pub const HEAD_MAX: usize = 16 << 10;
 /// The longest body of which a head may tell; each request has a much lower limit.
 const LENGTH_MAX: u64 = 1 << 40;

@@ -27,7 +27,7 @@ pub fn without_body(kind: &str) -> Response {
     whole(200, kind, Body::empty())
 }
 
-/// Sets a header.
+/// Sets a header; name and value are of this program, so they are valid.
 pub fn header(response: &mut Response, name: &'static str, value: &str) {
     let name = HeaderName::from_bytes(name.as_bytes());
     let value = HeaderValue::from_str(value);

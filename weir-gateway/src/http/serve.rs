@@ -38,9 +38,9 @@ use weir_control::protocol::Cause;
 
 /// An address at which clients are served.
 pub struct Endpoint {
-    /// Its listener.
+    /// The bound listener.
     pub listener: StdListener,
-    /// Who may come, and its TLS.
+    /// Its tokens, hosts and TLS.
     pub web: Arc<Web>,
     /// Routes requests to their handlers.
     pub router: Router,

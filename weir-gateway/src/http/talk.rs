@@ -132,7 +132,7 @@ impl Talk {
         let _ended = shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Waits until [`Talk::is_over`].
+    /// Waits until [`Talk::is_over`] returns true.
     pub async fn over(&self) {
         while !self.is_over() {
             tokio::time::sleep(LOOK_INTERVAL).await;

@@ -59,12 +59,12 @@ enum Reading {
 enum Next {
     /// There is more to look at.
     More,
-    /// The client sends nothing more, or is not to be heard.
+    /// The client sends nothing more, or no more is read.
     End,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    /// A new connection.
+    /// A connection that has sent nothing yet.
     pub fn new(stream: S, talk: Arc<Talk>) -> Self {
         Self {
             stream,

@@ -42,7 +42,7 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        // It wakes, since somebody reads.
+        // A reader wakes the thread.
         let reader = self.shared.feed.read(None);
         if let Some(thread) = self.thread.take() {
             // One that panicked has told so.
@@ -133,7 +133,7 @@ impl Work {
         }
     }
 
-    /// Asks the link, and tells viewers.
+    /// Polls the link, and sends viewers what is new.
     fn poll(&mut self, is_frame: bool) -> Result<(), String> {
         let is_read = self.shared.feed.is_read();
         if !is_frame && !is_read {
@@ -207,7 +207,7 @@ impl Work {
         self.delays = between;
     }
 
-    /// Tells viewers what happened in the second before now.
+    /// Sends viewers the events of the second before now.
     fn send(&mut self, now: Tally, is_read: bool) {
         let is_old = |one: &Tally| one.seconds_to(&now).is_none_or(|seconds| seconds > WINDOW);
         while self.tallies.front().is_some_and(is_old) {

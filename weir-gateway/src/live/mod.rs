@@ -1,7 +1,7 @@
 //! A running link, seen by a client of its control socket.
 //!
-//! One thread asks for all viewers: for the status and the events, four times a second while
-//! somebody reads the stream, else once a second. So viewers cost the link the same, however many
+//! One thread polls for all viewers: the status and the events, four times a second while a
+//! viewer reads the stream, else once a second. So viewers cost the link the same, however many
 //! there are. What it learned of the last 15 minutes is kept (`series.rs`). Settings and
 //! predictions (`settings.rs`) are computed here from the texts of the policies; only the dry run
 //! is the link's.
@@ -37,7 +37,7 @@ use weir_host::wait::realtime_ns;
 use weir_link::change::history::Texts;
 use weir_link::status::Status;
 
-/// A running link.
+/// A running link as a source of the page.
 pub struct Live {
     name: String,
     shared: Arc<Shared>,

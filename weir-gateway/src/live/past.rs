@@ -113,7 +113,7 @@ impl Past {
         }
     }
 
-    /// Adds what happened.
+    /// Adds an event; beyond [`MARKS_MAX`] the oldest is forgotten.
     pub fn mark(&mut self, mark: Mark) {
         self.marks.push_back(mark);
         while self.marks.len() > MARKS_MAX {
@@ -225,7 +225,7 @@ pub const BINS: u8 = 96;
 const BINS_OCTAVE: f64 = 4.0;
 /// The time between two frames.
 pub const STEP_MS: u32 = 1000;
-/// 15 minutes.
+/// 15 minutes of seconds.
 const FRAMES_MAX: usize = 900;
 /// More events than in 15 minutes of trouble.
 const MARKS_MAX: usize = 4096;

@@ -3,9 +3,10 @@
 use super::past::{BINS, Frame, Point, STEP_MS, WayFrame, edges_us};
 use super::tree::Way;
 use crate::http::Fault;
-use crate::json::{Heat, HeatQuery, History, HistoryQuery, LoanAt, Series};
+use crate::json::{ClassHistory, Heat, HeatQuery, History, HistoryQuery, Loan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use weir_trace::series::ClassPoint;
 
 /// Frames of one interval; none where nothing is known.
 struct Interval<'a> {
@@ -30,9 +31,8 @@ pub fn history(frames: &[Arc<Frame>], query: &HistoryQuery) -> Result<History, F
     }
     // Where a class was not told of, nothing is known.
     let length = history.t.len();
-    for series in history.classes.values_mut() {
-        series.each(|values| values.resize(length, None));
-    }
+    let classes = history.classes.values_mut();
+    classes.for_each(|class| class.resize(length, ClassPoint::default()));
     let drops = history.drops.values_mut().flat_map(BTreeMap::values_mut);
     drops.for_each(|values| values.resize(length, None));
     Ok(history)
@@ -118,10 +118,10 @@ fn add_points(history: &mut History, interval: &Interval<'_>, place: usize) {
         }
     }
     for (name, points) in sums {
-        let series = history.classes.entry(name.to_owned()).or_default();
+        let class: &mut ClassHistory = history.classes.entry(name.to_owned()).or_default();
         // It may have come late.
-        series.each(|values| values.resize(place, None));
-        series.push(&points);
+        class.resize(place, ClassPoint::default());
+        class.push(joined(&points));
     }
 }
 
@@ -153,7 +153,7 @@ fn add_loans(history: &mut History, interval: &Interval<'_>, place: usize) {
                 f64::from(*bps) / count;
         }
     }
-    let loan = |((borrower, lender), bps): ((&str, Option<&str>), f64)| LoanAt {
+    let loan = |((borrower, lender), bps): ((&str, Option<&str>), f64)| Loan {
         t: place,
         borrower: borrower.to_owned(),
         lender: lender.map(str::to_owned),
@@ -162,31 +162,24 @@ fn add_loans(history: &mut History, interval: &Interval<'_>, place: usize) {
     history.loans.extend(sums.into_iter().map(loan));
 }
 
-impl Series {
-    fn each(&mut self, mut each: impl FnMut(&mut Vec<Option<f64>>)) {
-        let Self { sent_bps, offered_bps, backlog_bytes, p50_us, p99_us, .. } = self;
-        [sent_bps, offered_bps, backlog_bytes, p50_us, p99_us].into_iter().for_each(&mut each);
-        each(&mut self.dropped_pps);
-        each(&mut self.borrowed_bps);
-    }
-
-    /// Adds an interval: the means of rates, the last backlog, the largest quantiles.
-    fn push(&mut self, points: &[Point]) {
-        let mean = |of: fn(&Point) -> f32, digits: f64| {
-            let sum: f64 = points.iter().map(|point| f64::from(of(point))).sum();
-            (!points.is_empty()).then(|| rounded(sum / points.len() as f64, digits))
-        };
-        let largest = |of: fn(&Point) -> f32| {
-            let known = points.iter().map(of).filter(|us| !us.is_nan());
-            known.reduce(f32::max).map(|us| rounded(f64::from(us), 10.0))
-        };
-        self.sent_bps.push(mean(|point| point.sent_bps, 1.0));
-        self.offered_bps.push(mean(|point| point.offered_bps, 1.0));
-        self.backlog_bytes.push(points.last().map(|point| f64::from(point.backlog_bytes)));
-        self.p50_us.push(largest(|point| point.p50_us));
-        self.p99_us.push(largest(|point| point.p99_us));
-        self.dropped_pps.push(mean(|point| point.dropped_pps, 1e3));
-        self.borrowed_bps.push(mean(|point| point.borrowed_bps, 1.0));
+/// Returns an interval: the means of rates, the last backlog, the largest quantiles.
+fn joined(points: &[Point]) -> ClassPoint {
+    let mean = |of: fn(&Point) -> f32, digits: f64| {
+        let sum: f64 = points.iter().map(|point| f64::from(of(point))).sum();
+        (!points.is_empty()).then(|| rounded(sum / points.len() as f64, digits))
+    };
+    let largest = |of: fn(&Point) -> f32| {
+        let known = points.iter().map(of).filter(|us| !us.is_nan());
+        known.reduce(f32::max).map(|us| rounded(f64::from(us), 10.0))
+    };
+    ClassPoint {
+        sent_bps: mean(|point| point.sent_bps, 1.0),
+        offered_bps: mean(|point| point.offered_bps, 1.0),
+        backlog_bytes: points.last().map(|point| f64::from(point.backlog_bytes)),
+        p50_us: largest(|point| point.p50_us),
+        p99_us: largest(|point| point.p99_us),
+        dropped_pps: mean(|point| point.dropped_pps, 1e3),
+        borrowed_bps: mean(|point| point.borrowed_bps, 1.0),
     }
 }
 

@@ -10,7 +10,7 @@ use weir_link::status::{ClassStatus, LaneStatus, Loan, Status};
 /// The counts of all directions at an instant.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Milliseconds since 1970.
+    /// The instant, in milliseconds since 1970.
     pub t: f64,
     /// Since the ports were opened: what lies between two instants is measured by it.
     uptime_ns: u64,
@@ -34,7 +34,7 @@ struct Counts {
     offered_bytes: u64,
     sent_bytes: u64,
     backlog_bytes: u64,
-    /// Packets, by reason.
+    /// Packets dropped, by reason.
     dropped: Vec<(Arc<str>, u64)>,
     /// Bytes on the account of others above this class.
     borrowed: u64,

@@ -15,7 +15,7 @@ struct Link {
     asked: Arc<AtomicU64>,
     /// How often it refused a connection.
     refused: Arc<AtomicU64>,
-    /// Whether it answers.
+    /// 1 while the link replies.
     is_there: Arc<AtomicU64>,
 }
 

@@ -11,7 +11,7 @@ pub struct Tree {
     pub ways: Vec<Way>,
 }
 
-/// A direction.
+/// A direction with its classes.
 #[derive(Debug, Default, PartialEq)]
 pub struct Way {
     pub shown: Direction,

@@ -108,7 +108,7 @@ pub(super) struct Samples<'a> {
 }
 
 impl<'a> Samples<'a> {
-    /// Begins a family.
+    /// Writes the head of a family, before its samples.
     pub fn begin<T>(out: &'a mut dyn Write, family: &Family<T>) -> io::Result<Self> {
         let Family { name, kind, unit, help, .. } = family;
         writeln!(out, "# TYPE {name} {}", kind.name())?;
@@ -158,7 +158,7 @@ impl<'a> Samples<'a> {
         self.lines.clear();
     }
 
-    /// Ends the family.
+    /// Writes the samples that are left.
     pub fn end(mut self) -> io::Result<()> {
         self.flush();
         self.written

@@ -10,7 +10,7 @@ macro_rules! families {
     };
 }
 
-/// Of the link.
+/// Families with a sample for the link.
 pub(super) const LINK: &[Family<Status>] = families! {
     Info "weir_build" "" "The version of Weir.",
         |_, out| out.labelled("version", env!("CARGO_PKG_VERSION"), 1);
@@ -34,7 +34,7 @@ pub(super) const LINK: &[Family<Status>] = families! {
         |link, out| out.value(u8::from(link.processes.is_some_and(|both| both.keeper.is_some())));
 };
 
-/// Of each port.
+/// Families with a sample for each port.
 pub(super) const PORTS: &[Family<PortStatus>] = families! {
     Gauge "weir_port_up" "" "1 if the interface is up, 0 if it is down or gone.",
         |port, out| out.value(u8::from(port.state == "up"));
@@ -54,7 +54,7 @@ pub(super) const PORTS: &[Family<PortStatus>] = families! {
         |port, out| out.value(port.rebinds);
 };
 
-/// Of each direction.
+/// Families with a sample for each direction.
 pub(super) const LANES: &[Family<LaneStatus>] = families! {
     Counter "weir_unread_frames" "frames" "Frames whose IP header could not be read, by cause.",
         |lane, out| by_cause(&lane.unread, out);
@@ -80,7 +80,7 @@ pub(super) const LANES: &[Family<LaneStatus>] = families! {
         |lane, out| out.value(lane.left_out);
 };
 
-/// Of each class.
+/// Families with a sample for each class.
 pub(super) const CLASSES: &[Family<ClassStatus>] = families! {
     Counter "weir_class_offered_packets" "packets" "Packets offered.",
         |class, out| out.value(class.offered.packets);

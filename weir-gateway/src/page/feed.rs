@@ -59,7 +59,7 @@ pub struct Reader<'a> {
 }
 
 impl Feed {
-    /// Returns whether somebody reads.
+    /// Returns whether there is a reader.
     pub fn is_read(&self) -> bool {
         self.readers.load(Ordering::Relaxed) > 0
     }
@@ -67,7 +67,7 @@ impl Feed {
     /// Begins to read what comes from now on, samples of this direction or of the first one.
     pub fn read(&self, direction: Option<String>) -> Reader<'_> {
         self.readers.fetch_add(1, Ordering::Relaxed);
-        // Who makes samples may sleep, because nobody read them.
+        // The collector may sleep while there is no reader.
         self.changed.notify_all();
         let latest = self.lock();
         let Latest { samples, abouts, events, .. } = *latest;

@@ -37,7 +37,7 @@ pub struct Page {
     source: Arc<dyn Source>,
     /// The API of the link that is shown, if one is.
     api: Option<Arc<Api>>,
-    /// Who may see it.
+    /// The clients that may see it.
     site: Site,
     /// Places of clients that read the stream.
     streams: Arc<Semaphore>,
@@ -255,5 +255,5 @@ pub const CLIENTS_MAX: usize = 64;
 pub const STREAMS_MAX: usize = 32;
 /// Requests at once that ask the link or compute for long.
 pub const WORKS_MAX: usize = 4;
-/// Answers at once that go through all that is kept.
+/// Replies at a time for which the whole record is read.
 pub const WIDE_MAX: usize = 16;

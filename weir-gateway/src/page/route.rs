@@ -11,7 +11,7 @@ use weir_control::protocol::{Method, Right};
 pub(super) struct Route {
     pub path: &'static str,
     pub method: Method,
-    /// Who may ask: what computes for long is for those who may change the link.
+    /// The right that it needs: what takes long to compute is for clients that may change the link.
     pub right: Right,
     pub what: What,
 }

@@ -93,7 +93,7 @@ fn answer_of(page: &Arc<Page>, text: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Asks; expects an answer of this status that has this in it.
+/// Sends a request; expects an answer of this status that contains this part.
 fn check(request: &str, status: u16, part: &str) {
     let answer = ask(request);
     assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request:?}: {answer}");

@@ -30,7 +30,7 @@ impl ByKeeper {
         Self { asked, is_viewer: false }
     }
 
-    /// The same for viewers of the page.
+    /// Returns the same contact for viewers of the page.
     pub fn for_viewers(&self) -> Self {
         Self { asked: Arc::clone(&self.asked), is_viewer: true }
     }

@@ -1,12 +1,8 @@
 //! The results of a replay, as the data of the page.
 
 use super::tape::CLASSES_MAX;
-use crate::json::{
-    Card, CardRuns, Class, Direction, Fork, Heat, History, LoanAt, Mark, Packet, Series as Shown,
-    Totals,
-};
+use crate::json::{Card, CardRuns, Class, Direction, Fork, Mark, Packet, Totals};
 use std::collections::BTreeMap;
-use weir_core::units::Instant;
 use weir_link::status::{InnerStatus, Shape};
 use weir_policy::diff;
 use weir_policy::policy::Policy;
@@ -14,7 +10,6 @@ use weir_trace::causes::Story;
 use weir_trace::driver::model::{Complete, Driver};
 use weir_trace::fork::{ClassTotals, ForkReport};
 use weir_trace::load::{RecordWay, Runs, Stage};
-use weir_trace::series::{ClassHistory, ClassSeries, HistoryLoan, Series};
 
 /// A direction with the classes of a policy, each behind its parent.
 pub fn direction(way: &RecordWay, policy: &Policy) -> Direction {
@@ -70,82 +65,6 @@ fn place(
     places[class]
 }
 
-/// The bins of a series whose ends are in a span.
-pub fn history(
-    series: &Series,
-    epoch_ns: u64,
-    (from, to): (Option<Instant>, Option<Instant>),
-) -> History {
-    let whole = series.history(epoch_ns, CLASSES_MAX);
-    let (first, last) = span(series, (from, to));
-    let cut = |row: Vec<f64>| -> Vec<f64> { row[first..last].to_vec() };
-    let drops = whole.drops.into_iter().map(|(class, reasons)| {
-        let row = |(reason, row): (&'static str, Vec<f64>)| {
-            (reason.to_owned(), cut(row).into_iter().map(Some).collect())
-        };
-        (class, reasons.into_iter().map(row).collect::<BTreeMap<_, _>>())
-    });
-    let inside = |loan: &HistoryLoan| (first..last).contains(&loan.t);
-    let loans = whole.loans.into_iter().filter(inside);
-    let loan = |loan: HistoryLoan| LoanAt { t: loan.t - first, ..lent(loan) };
-    History {
-        drops: drops.collect(),
-        loans: loans.map(loan).collect(),
-        classes: classes(whole.classes, first..last),
-        t: whole.t[first..last].to_vec(),
-    }
-}
-
-/// The bins of a heat map whose ends are in a span.
-pub fn heat(
-    series: &Series,
-    epoch_ns: u64,
-    class: &ClassSeries,
-    asked: (Option<Instant>, Option<Instant>),
-) -> Heat {
-    let whole = series.heat(epoch_ns, class);
-    let (first, last) = span(series, asked);
-    let counts = whole.counts[first..last].iter();
-    Heat {
-        t: whole.t[first..last].to_vec(),
-        edges_us: whole.edges_us,
-        counts: counts.map(|row| row.iter().map(|&count| count.into()).collect()).collect(),
-    }
-}
-
-/// Returns the first bin whose end is in a span, and the first behind it.
-fn span(series: &Series, (from, to): (Option<Instant>, Option<Instant>)) -> (usize, usize) {
-    let bins = series.window.bins();
-    let ends = |bin: usize| series.window.end(bin);
-    let first = from.map_or(0, |from| (0..bins).take_while(|&bin| ends(bin) < from).count());
-    let last = to.map_or(bins, |to| (0..bins).take_while(|&bin| ends(bin) <= to).count());
-    (first, last.max(first))
-}
-
-fn classes(
-    rows: BTreeMap<String, ClassHistory>,
-    bins: std::ops::Range<usize>,
-) -> BTreeMap<String, Shown> {
-    let class = |row: ClassHistory| {
-        let some = |row: &[f64]| row[bins.clone()].iter().copied().map(Some).collect();
-        let backlog = row.backlog_bytes[bins.clone()].iter().map(|&bytes| Some(bytes as f64));
-        Shown {
-            sent_bps: some(&row.sent_bps),
-            offered_bps: some(&row.offered_bps),
-            backlog_bytes: backlog.collect(),
-            p50_us: row.p50_us[bins.clone()].to_vec(),
-            p99_us: row.p99_us[bins.clone()].to_vec(),
-            dropped_pps: some(&row.dropped_pps),
-            borrowed_bps: some(&row.borrowed_bps),
-        }
-    };
-    rows.into_iter().map(|(name, row)| (name, class(row))).collect()
-}
-
-fn lent(loan: HistoryLoan) -> LoanAt {
-    LoanAt { t: loan.t, borrower: loan.borrower, lender: Some(loan.lender), bps: loan.bps }
-}
-
 /// A packet with what its delay is made of, of a record that begins at `start`.
 pub fn packet(story: &Story, start: f64) -> Packet {
     let parts = &story.parts_ms;
@@ -175,9 +94,8 @@ pub fn packet(story: &Story, start: f64) -> Packet {
     }
 }
 
-/// Two futures.
+/// Converts the two futures of a fork.
 pub fn fork(report: ForkReport) -> Fork {
-    let bins = 0..report.t.len();
     let totals = |rows: BTreeMap<String, ClassTotals>| {
         rows.into_iter().map(|(name, row)| (name, total(row))).collect()
     };
@@ -187,8 +105,8 @@ pub fn fork(report: ForkReport) -> Fork {
         forked_totals: totals(report.forked_totals),
         runs: report.forked_runs.map(runs),
         step_ms: report.step_ms,
-        recorded: classes(report.recorded, bins.clone()),
-        forked: classes(report.forked, bins),
+        recorded: report.recorded,
+        forked: report.forked,
         identical: report.identical,
         packets: report.packets,
         first_difference: report.first_difference,

@@ -23,7 +23,7 @@ use weir_trace::fork::{Ask, Recorded, fork};
 use weir_trace::load::{Edit, Event, RecordHead, Stage, head};
 use weir_trace::series::{CELLS_MAX, Series, Window, wall_ms};
 
-/// See the module.
+/// A record as a source of the page: see the module.
 pub struct Tape {
     bytes: Bytes,
     head: RecordHead,
@@ -103,7 +103,7 @@ impl Tape {
         self.head.directions.iter().map(direction).collect()
     }
 
-    /// Answers `/view/history`.
+    /// The answer to `/view/history`.
     ///
     /// # Errors
     /// When there is no such direction or no packet in it, or too many bins are asked for.
@@ -113,13 +113,13 @@ impl Tape {
         let whole = self.window(&way);
         let Some(step) = query.step.filter(|&step| step > 0 && step != self.step_ms()) else {
             let series = self.series(&way, whole)?;
-            return Ok(shown::history(&series, self.head.epoch_ns, (from, to)));
+            return Ok(self.history_of(&series, (from, to)));
         };
         let from = from.map_or(whole.from, |from| from.max(whole.from));
         let to = to.map_or(whole.to, |to| to.min(whole.to)).max(from);
         let window = Window { from, to, step: Duration::from_millis(step.into()) };
         let series = self.series(&way, window)?;
-        Ok(shown::history(&series, self.head.epoch_ns, (None, None)))
+        Ok(self.history_of(&series, (None, None)))
     }
 
     /// Returns so many intervals of a direction, from its first packet on.
@@ -138,23 +138,23 @@ impl Tape {
         let length = Duration::from_nanos(step.as_nanos().saturating_mul(bins as u64));
         let window = Window { from, to: from.after(length).min(way.load.end), step };
         let series = self.series(&way, window)?;
-        Ok(shown::history(&series, self.head.epoch_ns, (None, None)))
+        Ok(self.history_of(&series, (None, None)))
     }
 
-    /// Answers `/view/heat`.
+    /// The answer to `/view/heat`.
     ///
     /// # Errors
     /// When there is no such direction or class.
     pub fn heat(&self, query: &HeatQuery) -> Result<Heat, Fault> {
         let way = self.way(query.direction.as_deref())?;
-        let span = (self.instant(query.from)?, self.instant(query.to)?);
+        let (from, to) = (self.instant(query.from)?, self.instant(query.to)?);
         let series = self.series(&way, self.window(&way))?;
         let class = series.class(&query.class).ok_or_else(|| no_class(&way, &query.class))?;
-        Ok(shown::heat(&series, self.head.epoch_ns, class, span))
+        Ok(series.heat(self.head.epoch_ns, class, series.window.inside(from, to)))
     }
 
-    /// Answers `/view/events`: changes of the policy, stalls of the run loop, and where the record
-    /// ends early.
+    /// The answer to `/view/events`: changes of the policy, stalls of the run loop, and where the
+    /// record ends early.
     ///
     /// # Errors
     /// When a time is none.
@@ -192,7 +192,7 @@ impl Tape {
         Ok(marks.into_iter().map(|row| row.1).collect())
     }
 
-    /// Answers `/view/knobs`: what a fork can set.
+    /// The answer to `/view/knobs`: the values that a fork can set.
     ///
     /// # Errors
     /// When there is no such direction.
@@ -203,8 +203,8 @@ impl Tape {
         Ok(all.into_iter().map(settings::knob).collect())
     }
 
-    /// Answers `/view/packets`: those that left or were dropped in a time, after such a delay, in
-    /// which counts how late the run loop was if `with_host`.
+    /// The answer to `/view/packets`: packets that left or were dropped in a time, after such a
+    /// delay; with `with_host`, the delay includes that of the run loop.
     ///
     /// # Errors
     /// When there is no such direction or class, or a number is none.
@@ -238,7 +238,7 @@ impl Tape {
         })
     }
 
-    /// Answers `/view/fork`.
+    /// The answer to `/view/fork`.
     ///
     /// # Errors
     /// When there is no such direction or moment, or a setting is none.
@@ -340,6 +340,15 @@ impl Tape {
         kept.truncate(SERIES_MAX - 1);
         kept.push_front((way.direction.clone(), window, Arc::clone(&series)));
         Ok(series)
+    }
+
+    /// Returns the bins whose ends are in a span.
+    fn history_of(
+        &self,
+        series: &Series,
+        (from, to): (Option<Instant>, Option<Instant>),
+    ) -> History {
+        series.history(self.head.epoch_ns, CLASSES_MAX, series.window.inside(from, to))
     }
 
     /// Returns a time in ms since 1970 as an instant of the record.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use weir_control::protocol::Right;
 use weir_core::random::Random;
 use weir_sim::timeline::{Track, Tracks};
+use weir_trace::series::ClassPoint;
 
 #[path = "../../../weir-trace/tests/it/common/policies.rs"]
 mod policies;
@@ -109,14 +110,13 @@ fn a_simulation_beside_a_record_has_its_intervals_from_the_first_packet_on() {
     let direction = "up".to_owned();
     let class = record.tape().directions()[0].classes.iter().find(|class| class.leaf).cloned();
     let name = class.expect("a policy has leaves").name;
-    let track = |row: Vec<f64>| Track {
-        name: name.clone(),
-        delay_p99_us: row.iter().map(|value| Some(*value)).collect(),
-        delay_p50_us: vec![None; row.len()],
-        offered_bps: row.clone(),
-        dropped_pps: vec![0.0; row.len()],
-        sent_bps: row,
-        ..Track::default()
+    let track = |row: Vec<f64>| {
+        let mut track = Track { name: name.clone(), ..Track::default() };
+        for value in row.into_iter().map(Some) {
+            let (sent_bps, offered_bps, p99_us) = (value, value, value);
+            track.history.push(ClassPoint { sent_bps, offered_bps, p99_us, ..ClassPoint::IDLE });
+        }
+        track
     };
     let both = |row: Vec<f64>| {
         let simulated = Tracks { step_s: 0.001, classes: vec![track(row)], ..Tracks::default() };

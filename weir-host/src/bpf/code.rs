@@ -30,55 +30,55 @@ pub enum Reg {
 /// The width of a load or a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// One byte.
+    /// 1 byte.
     Byte,
-    /// Two bytes.
+    /// 2 bytes.
     Half,
-    /// Four bytes.
+    /// 4 bytes.
     Word,
-    /// Eight bytes.
+    /// 8 bytes.
     Double,
 }
 
 /// An operation on a whole register of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Sum.
+    /// `to += from`.
     Add,
-    /// Difference.
+    /// `to -= from`.
     Sub,
-    /// Product.
+    /// `to *= from`.
     Mul,
     /// Quotient of unsigned numbers.
     Div,
-    /// Bitwise or.
+    /// `to |= from`.
     Or,
-    /// Bitwise and.
+    /// `to &= from`.
     And,
     /// Shift to the left.
     ShiftLeft,
     /// Shift to the right, zeros from the left.
     ShiftRight,
-    /// Bitwise exclusive or.
+    /// `to ^= from`.
     Xor,
-    /// Copy.
+    /// `to = from`.
     Move,
 }
 
 /// A condition of a jump, on unsigned numbers of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cond {
-    /// Equal.
+    /// `left == right`.
     Equal,
-    /// Not equal.
+    /// `left != right`.
     NotEqual,
-    /// Greater.
+    /// `left > right`.
     Above,
-    /// Greater or equal.
+    /// `left >= right`.
     AtLeast,
-    /// Less.
+    /// `left < right`.
     Below,
-    /// Less or equal.
+    /// `left <= right`.
     AtMost,
     /// Any bit in common.
     AnyBit,
@@ -89,7 +89,7 @@ pub enum Cond {
 pub enum Operand {
     /// The value of a register.
     Register(Reg),
-    /// A constant.
+    /// A constant, extended to 64 bits with its sign.
     Number(i32),
 }
 
@@ -108,24 +108,24 @@ impl From<i32> for Operand {
 /// A function of the kernel that a program may call; arguments in R1 to R5, the result in R0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
-    /// `void *map_lookup_elem(map, key)`.
+    /// Calls `void *map_lookup_elem(map, key)`.
     MapLookup,
-    /// `u64 ktime_get_ns()`.
+    /// Calls `u64 ktime_get_ns()`.
     Clock,
-    /// `redirect(ifindex, flags)`.
+    /// Calls `redirect(ifindex, flags)`.
     Redirect,
     /// `skb_load_bytes(skb, offset, to, len)`.
     SkbLoad,
-    /// `skb_vlan_push(skb, protocol, tci)`.
+    /// Calls `skb_vlan_push(skb, protocol, tci)`.
     VlanPush,
-    /// `skb_vlan_pop(skb)`.
+    /// Calls `skb_vlan_pop(skb)`.
     VlanPop,
     /// `redirect_map(map, key, flags)`; for an XSKMAP the low bits of the flags are the verdict
     /// where the key has no socket.
     RedirectMap,
     /// `xdp_adjust_head(xdp, delta)`: a negative delta makes room before the frame.
     AdjustHead,
-    /// `redirect_peer(ifindex, flags)`.
+    /// Calls `redirect_peer(ifindex, flags)`.
     RedirectPeer,
     /// `clone_redirect(skb, ifindex, flags)`: redirects a copy. Pointers into the frame are lost.
     CloneRedirect,
@@ -157,12 +157,12 @@ pub struct Instruction {
     pub registers: u8,
     /// Of a jump or of a place in memory.
     pub offset: i16,
-    /// Its constant.
+    /// The constant of the operation, or the number of the called function.
     pub immediate: i32,
 }
 
 impl Code {
-    /// An empty program.
+    /// A program without instructions.
     pub fn new() -> Self {
         Self::default()
     }
@@ -194,7 +194,7 @@ impl Code {
         self.with_operand(CLASS_ALU64 | number << 4, to, operand.into())
     }
 
-    /// `to = operand`.
+    /// Emits `to = operand`.
     pub fn set(&mut self, to: Reg, operand: impl Into<Operand>) -> &mut Self {
         self.op(Op::Move, to, operand)
     }
@@ -203,7 +203,7 @@ impl Code {
     /// the rest.
     pub fn network_order(&mut self, to: Reg, bits: i32) -> &mut Self {
         assert!(matches!(bits, 16 | 32 | 64), "a width of the byte swap");
-        self.push(CLASS_ALU | 0xd0 | SOURCE_REGISTER, to, Reg::R0, 0, bits)
+        self.push(CLASS_ALU | SWAP | SOURCE_REGISTER, to, Reg::R0, 0, bits)
     }
 
     /// `to = *(from + offset)`, with zeros in the upper bytes.
@@ -243,14 +243,14 @@ impl Code {
             Function::RedirectPeer => 155,
             Function::CheckMtu => 163,
         };
-        self.push(CLASS_JUMP | 0x80, Reg::R0, Reg::R0, 0, number)
+        self.push(CLASS_JUMP | CALL, Reg::R0, Reg::R0, 0, number)
     }
 
     /// Calls a function of the kernel by its number in the kernel's types, which
     /// [`super::kernel_function`] finds. R1 to R5 are lost.
     pub fn call_kernel(&mut self, number: i32) -> &mut Self {
         // The source register 2 says that the number is one of a type.
-        self.push(CLASS_JUMP | 0x80, Reg::R0, Reg::R2, 0, number)
+        self.push(CLASS_JUMP | CALL, Reg::R0, Reg::R2, 0, number)
     }
 
     /// Adds what `other` has. Its labels stay its own.
@@ -265,7 +265,7 @@ impl Code {
 
     /// Ends the program; R0 is the verdict.
     pub fn exit(&mut self) -> &mut Self {
-        self.push(CLASS_JUMP | 0x90, Reg::R0, Reg::R0, 0, 0)
+        self.push(CLASS_JUMP | EXIT, Reg::R0, Reg::R0, 0, 0)
     }
 
     /// `R0 = verdict`, and ends the program.
@@ -290,7 +290,7 @@ impl Code {
         self
     }
 
-    /// Continues at `label`.
+    /// Emits a jump to `label`.
     pub fn jump(&mut self, label: Label) -> &mut Self {
         self.jumps.push((self.instructions.len(), label));
         self.push(CLASS_JUMP, Reg::R0, Reg::R0, 0, 0)
@@ -355,23 +355,28 @@ impl Code {
 
 fn size(width: Width) -> u8 {
     match width {
-        Width::Word => 0x00,
-        Width::Half => 0x08,
-        Width::Byte => 0x10,
+        Width::Word => libc::BPF_W as u8,
+        Width::Half => libc::BPF_H as u8,
+        Width::Byte => libc::BPF_B as u8,
         Width::Double => SIZE_DOUBLE,
     }
 }
 
-const CLASS_LDX: u8 = 0x01;
-const CLASS_STX: u8 = 0x03;
-const CLASS_ALU: u8 = 0x04;
-const CLASS_JUMP: u8 = 0x05;
-const CLASS_ALU64: u8 = 0x07;
-const MODE_IMMEDIATE: u8 = 0x00;
-const MODE_MEMORY: u8 = 0x60;
-const SIZE_DOUBLE: u8 = 0x18;
+// <linux/bpf_common.h>: what eBPF shares with classic BPF.
+const CLASS_LDX: u8 = libc::BPF_LDX as u8;
+const CLASS_STX: u8 = libc::BPF_STX as u8;
+const CLASS_ALU: u8 = libc::BPF_ALU as u8;
+const CLASS_JUMP: u8 = libc::BPF_JMP as u8;
+const MODE_IMMEDIATE: u8 = libc::BPF_IMM as u8;
+const MODE_MEMORY: u8 = libc::BPF_MEM as u8;
 /// The second operand is a register.
-const SOURCE_REGISTER: u8 = 0x08;
+const SOURCE_REGISTER: u8 = libc::BPF_X as u8;
+// <linux/bpf.h>: BPF_ALU64, BPF_DW, BPF_END, BPF_CALL and BPF_EXIT.
+const CLASS_ALU64: u8 = 0x07;
+const SIZE_DOUBLE: u8 = 0x18;
+const SWAP: u8 = 0xd0;
+const CALL: u8 = 0x80;
+const EXIT: u8 = 0x90;
 
 #[cfg(test)]
 mod tests {

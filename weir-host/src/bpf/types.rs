@@ -13,7 +13,7 @@ pub(super) fn function(name: &str) -> Option<i32> {
 fn find(bytes: &[u8], name: &str) -> Option<i32> {
     let magic = bytes.get(..2)?;
     let header_len = word(bytes, 4)?;
-    if magic != 0xeb9fu16.to_ne_bytes() {
+    if magic != MAGIC.to_ne_bytes() {
         return None;
     }
     let section = |at: usize| {
@@ -33,7 +33,7 @@ fn find(bytes: &[u8], name: &str) -> Option<i32> {
         if kind == FUNCTION && is_named(word(types, at)?) == Some(true) {
             return Some(number);
         }
-        at += 12 + trailer(kind, count);
+        at += ENTRY_LEN + trailer(kind, count);
     }
     None
 }
@@ -41,17 +41,30 @@ fn find(bytes: &[u8], name: &str) -> Option<i32> {
 /// Returns the bytes behind the 12 of an entry with `count` parts.
 fn trailer(kind: usize, count: usize) -> usize {
     match kind {
-        // Integers, variables, declaration tags; then arrays.
-        1 | 14 | 17 => 4,
-        3 => 12,
-        // Structures, unions, sections, enumerations of 64 bits; then those of 32 and prototypes.
-        4 | 5 | 15 | 19 => 12 * count,
-        6 | 13 => 8 * count,
+        INTEGER | VARIABLE | DECLARATION_TAG => 4,
+        ARRAY => 12,
+        STRUCTURE | UNION | SECTION | ENUMERATION_64 => 12 * count,
+        ENUMERATION | PROTOTYPE => 8 * count,
         _ => 0,
     }
 }
 
+/// <linux/btf.h>, `BTF_MAGIC`.
+const MAGIC: u16 = 0xeb9f;
+/// The length of `struct btf_type`.
+const ENTRY_LEN: usize = 12;
+// <linux/btf.h>, `BTF_KIND_*`.
+const INTEGER: usize = 1;
+const ARRAY: usize = 3;
+const STRUCTURE: usize = 4;
+const UNION: usize = 5;
+const ENUMERATION: usize = 6;
 const FUNCTION: usize = 12;
+const PROTOTYPE: usize = 13;
+const VARIABLE: usize = 14;
+const SECTION: usize = 15;
+const DECLARATION_TAG: usize = 17;
+const ENUMERATION_64: usize = 19;
 
 fn word(bytes: &[u8], at: usize) -> Option<usize> {
     let word = bytes.get(at..at.checked_add(4)?)?.first_chunk()?;

@@ -8,7 +8,8 @@
 //!
 //! The loop of each bridge holds a word ([`crate::robust`]) while its intake is open. When it dies
 //! the kernel marks that, and the program opens for the bridge with the next frame: the keeper,
-//! which hears of the end of a process once its memory and sockets are released, need not act.
+//! which is notified of the end of a process once its memory and sockets are released, need not
+//! act.
 //!
 //! Frames are dropped that the kernel's bridge would keep: frames for the address of a port, frames
 //! longer than the MTU where they would leave (a VLAN tag aside), and on a bridge of more than two
@@ -21,6 +22,7 @@ use crate::bpf::{Code, Cond, Function, Label, Map, MapKind, Op, Reg, Width};
 use crate::error::Result;
 use crate::netlink::Mac;
 use crate::robust::{OWNER_DIED, WORDS_MAX};
+use crate::uapi::verdict::TCX_DROP;
 
 /// Whether the programs of a claim pass frames on; closed at first.
 #[derive(Debug)]
@@ -83,7 +85,7 @@ impl Switch {
                 }
             }
         }
-        code.place(drop).give(super::quiet::TCX_DROP);
+        code.place(drop).give(TCX_DROP);
         code
     }
 

@@ -35,7 +35,7 @@ use quiet::{Before, Quiet};
 /// The interfaces to claim.
 #[derive(Clone, Debug)]
 pub struct ClaimConfig<'a> {
-    /// The name of the deployment, for whoever finds an interface taken.
+    /// The name of the deployment, for processes that find an interface taken.
     pub deployment: &'a str,
     /// Whether an interface with addresses or routes may be taken.
     pub take: bool,
@@ -50,7 +50,7 @@ pub struct ClaimConfig<'a> {
 pub struct ClaimPort<'a> {
     /// The name of the port.
     pub name: &'a str,
-    /// Its interface.
+    /// The name of its interface.
     pub interface: &'a str,
     /// Whether the host continues to use the interface: host egress.
     pub is_host: bool,
@@ -78,7 +78,7 @@ pub struct ClaimPart {
     settings: Vec<Before>,
 }
 
-/// One interface.
+/// One interface of a claim, as it was found.
 #[derive(Debug)]
 struct Held {
     name: String,

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use super::fallback::{Switch, Ways};
 use crate::bpf::{self, Code, Hook, Kind, Program};
 use crate::error::Result;
+use crate::uapi::verdict::TCX_DROP;
 
 /// The means that keep the host quiet, until this is dropped.
 #[derive(Debug)]
@@ -124,8 +125,6 @@ fn drop_all() -> Code {
     code
 }
 
-/// <linux/bpf.h>, `tcx_action_base`.
-pub(super) const TCX_DROP: i32 = 2;
 /// The key that turns IPv6 off.
 const DISABLE_IP6: &str = "disable_ipv6";
 /// Family, key and value of settings that keep the host from forwarding, from answering for

@@ -28,7 +28,7 @@ use crate::fanout;
 use crate::interface::Interface;
 use crate::socket;
 
-/// What the process of a bridge's node is told; it goes from keeper to process with the sockets.
+/// The settings of a bridge's node; the keeper sends them to its process with the sockets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BridgePlan {
     /// The bridge's address as a hop.
@@ -40,14 +40,14 @@ pub struct BridgePlan {
 /// A port of the bridge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BridgeEnd {
-    /// The interface.
+    /// The name of the interface.
     pub interface: String,
     index: u32,
     mtu: u32,
     station: Station,
 }
 
-/// An Ethernet address.
+/// An Ethernet address, in the order of the wire.
 type Station = [u8; 6];
 
 impl BridgePlan {
@@ -86,11 +86,11 @@ fn tap(address: Ipv4Addr, index: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// See the module.
+/// The sockets of a bridge's ports, and the stations that were learned.
 pub struct BridgeNetwork {
     address: Ipv4Addr,
     interfaces: Vec<HostInterface>,
-    /// By port.
+    /// The port's own station, by port.
     stations: Vec<Station>,
     sockets: Vec<OwnedFd>,
     learned: Learned,
@@ -128,12 +128,12 @@ impl BridgeNetwork {
     }
 
     /// Returns whether an interface may be gone: it went down, and no frame came since. A socket is
-    /// told of the first and not of the second, so this is to be asked again.
+    /// notified of the first and not of the second, so this has to be called again.
     pub fn is_down(&self) -> bool {
         self.down.contains(&true)
     }
 
-    /// Returns why it hears nothing by a port any more: its interface is gone, and no socket is
+    /// Returns why it receives nothing by a port any more: its interface is gone, and no socket is
     /// bound to it. One that is only down comes back by itself.
     pub fn lost(&self) -> Option<String> {
         let is_lost = |port: &usize| {
@@ -192,7 +192,7 @@ impl BridgeNetwork {
     }
 }
 
-/// What came of a look at a socket.
+/// The result of reading a socket.
 enum Taken {
     Message(Received),
     /// A frame that is no message for the node.
@@ -246,8 +246,8 @@ impl Routes for BridgeNetwork {
     }
 }
 
-/// What frames told. Both tables are bounded: when one is full, it is learned anew, within a
-/// refresh period of the neighbours.
+/// The stations of hops, learned from frames. Both tables are bounded: a full one is emptied, and
+/// learned anew within a refresh period of the neighbours.
 struct Learned {
     ports: usize,
     /// By destination and source of packets with router alert: the port by which they came, and the

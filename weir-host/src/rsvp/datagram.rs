@@ -9,16 +9,16 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use weir_rsvp::node::Packet;
 
-/// What came beside the bytes of a packet.
+/// The facts about a packet that came with its bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside {
     /// How many bytes it has.
     pub len: usize,
     /// The number of the interface by which it came.
     pub index: u32,
-    /// IPv6: its source.
+    /// IPv6: the source address of the packet.
     pub source: Option<Ipv6Addr>,
-    /// IPv6: its destination.
+    /// IPv6: the destination address of the packet.
     pub destination: Option<Ipv6Addr>,
     /// IPv6: its hop limit.
     pub hop_limit: Option<u8>,

@@ -17,12 +17,12 @@ use weir_rsvp::wire::Cause;
 use super::routing::{Changes, HostInterface};
 use crate::wait::monotonic_ns;
 
-/// What came beside a message.
+/// The facts about a message that came with its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// Where it arrived.
+    /// The interface by which it arrived.
     pub interface: InterfaceId,
-    /// The IP source.
+    /// The source address of the IP header.
     pub source: IpAddr,
     /// The IP destination: of a Path that of its session, also on a router.
     pub destination: IpAddr,
@@ -30,7 +30,7 @@ pub struct Received {
     pub ttl: u8,
 }
 
-/// What carries messages, and where they go.
+/// The sockets and routes of a node.
 ///
 /// [`super::KernelNetwork`] is that of a host or router, [`super::BridgeNetwork`] that of a bridge.
 pub trait Network: Routes {
@@ -43,13 +43,13 @@ pub trait Network: Routes {
     /// When it did not leave; RSVP sends it again with its next refresh.
     fn send(&mut self, packet: &Packet) -> io::Result<()>;
 
-    /// Takes notices of changed routes; returns whether there is something to look at.
-    fn hear(&mut self) -> bool {
+    /// Reads notices of changed routes; returns whether routes have to be refreshed.
+    fn read_notices(&mut self) -> bool {
         false
     }
 
-    /// Looks at what notices concern; returns what did change.
-    fn look(&mut self) -> Changes {
+    /// Refreshes the routes that notices concern; returns the changes.
+    fn refresh(&mut self) -> Changes {
         Changes::default()
     }
 
@@ -83,10 +83,10 @@ impl Admission for AdmitAll {
     }
 }
 
-/// What a turn left.
+/// The results of a turn.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Turn {
-    /// What applications of this host learn.
+    /// Notices for applications of this host.
     pub events: Vec<Event>,
     /// When the next turn is due, if nothing comes before.
     pub deadline: Option<Instant>,
@@ -96,8 +96,8 @@ pub struct Turn {
 pub struct Driver<N: Network> {
     node: Node,
     network: N,
-    /// Changed routes are looked at no sooner.
-    look_at: Instant,
+    /// Routes are not refreshed before this instant.
+    refresh_at: Instant,
     failures: BTreeMap<InterfaceId, SendFailure>,
     message: Vec<u8>,
     /// The node's clock, if that is not the system's.
@@ -107,7 +107,7 @@ pub struct Driver<N: Network> {
 /// Messages that did not leave by an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendFailure {
-    /// How many.
+    /// The number of messages since the start.
     pub count: u64,
     /// The system's reason for the last one.
     pub why: String,
@@ -116,9 +116,9 @@ pub struct SendFailure {
 impl<N: Network> Driver<N> {
     /// A node without sessions on a network.
     pub fn new(params: NodeParams, network: N) -> Self {
-        let look_at = Instant::from_nanos(0);
+        let refresh_at = Instant::from_nanos(0);
         let (failures, message) = (BTreeMap::new(), Vec::new());
-        Self { node: Node::new(params), network, look_at, failures, message, time: None }
+        Self { node: Node::new(params), network, refresh_at, failures, message, time: None }
     }
 
     /// Returns the time of the node's clock.
@@ -145,7 +145,7 @@ impl<N: Network> Driver<N> {
         &self.node
     }
 
-    /// Returns the network.
+    /// Returns the network, for its interfaces.
     pub fn network(&self) -> &N {
         &self.network
     }
@@ -167,8 +167,8 @@ impl<N: Network> Driver<N> {
         call(&mut self.node, Call::new(now, &self.network))
     }
 
-    /// Answers a change of a flow that was not decided at once. Returns whether the node waited for
-    /// it. A turn has to follow.
+    /// Gives the decision on a change of a flow that was not decided at once. Returns whether the
+    /// node waited for it. A turn has to follow.
     pub fn answer(&mut self, flow: FlowId, answer: Result<(), Cause>) -> bool {
         self.call(|node, call| node.answer(call, flow, answer))
     }
@@ -226,16 +226,16 @@ impl<N: Network> Driver<N> {
         failure.why = error.to_string();
     }
 
-    /// Tells the node of changed routes; returns when to look next, if there is a reason.
+    /// Notifies the node of changed routes; returns when to refresh routes next, if that is due.
     fn follow_routes(&mut self, now: Instant) -> Option<Instant> {
-        if !self.network.hear() {
+        if !self.network.read_notices() {
             return None;
         }
-        if now < self.look_at {
-            return Some(self.look_at);
+        if now < self.refresh_at {
+            return Some(self.refresh_at);
         }
-        self.look_at = now.after(LOOK_GAP);
-        let changes = self.network.look();
+        self.refresh_at = now.after(REFRESH_GAP);
+        let changes = self.network.refresh();
         for interface in changes.interfaces {
             let known = self.network.interfaces().get(usize::from(interface.0));
             let addresses = known.map_or_else(Vec::new, |known| known.addresses.clone());
@@ -272,4 +272,4 @@ impl<N: Network> Driver<N> {
 const MESSAGES_MAX: usize = 256;
 const ACTIONS_MAX: usize = 4096;
 /// How often changed routes are looked at: notices come in bursts.
-const LOOK_GAP: Duration = Duration::from_millis(200);
+const REFRESH_GAP: Duration = Duration::from_millis(200);

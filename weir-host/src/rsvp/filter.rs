@@ -10,6 +10,10 @@
 
 use std::net::Ipv4Addr;
 
+use crate::uapi::classic::{
+    AND, JUMP_ABOVE, JUMP_ANY_BIT, JUMP_AT_LEAST, JUMP_EQUAL, LOAD_BYTE, LOAD_HALF, LOAD_LEN,
+    LOAD_WORD, RETURN, VLAN_TAG_PRESENT,
+};
 use weir_rsvp::ip;
 
 /// The program of a ring: all frames but RSVP's.
@@ -43,19 +47,23 @@ fn program(own: Ipv4Addr, verdicts: Verdicts) -> Vec<libc::sock_filter> {
     let own = u32::from(own);
     let mut code = Code(Vec::new());
     // A load beyond the end of a frame would refuse it.
-    code.plain(LOAD_LEN, 0).jump(AT_LEAST, FRAME_MIN, (2, OTHER));
-    code.plain(LOAD_WORD, VLAN_TAG_PRESENT).jump(EQUAL, 0, (4, OTHER));
-    code.plain(LOAD_HALF, 12).jump(EQUAL, ARP_TYPE, (ARP, 6)).jump(EQUAL, IPV4_TYPE, (7, OTHER));
-    code.plain(LOAD_BYTE, IP + 9).jump(EQUAL, ip::PROTOCOL.into(), (9, OTHER));
-    code.plain(LOAD_HALF, IP + 6).jump(ANY_BIT, FRAGMENT, (OTHER, 11));
-    code.plain(LOAD_WORD, IP + 16).jump(EQUAL, own, (MESSAGE, 13));
+    code.plain(LOAD_LEN, 0).jump(JUMP_AT_LEAST, FRAME_MIN, (2, OTHER));
+    code.plain(LOAD_WORD, VLAN_TAG_PRESENT).jump(JUMP_EQUAL, 0, (4, OTHER));
+    code.plain(LOAD_HALF, 12).jump(JUMP_EQUAL, ARP_TYPE, (ARP, 6)).jump(
+        JUMP_EQUAL,
+        IPV4_TYPE,
+        (7, OTHER),
+    );
+    code.plain(LOAD_BYTE, IP + 9).jump(JUMP_EQUAL, ip::PROTOCOL.into(), (9, OTHER));
+    code.plain(LOAD_HALF, IP + 6).jump(JUMP_ANY_BIT, FRAGMENT, (OTHER, 11));
+    code.plain(LOAD_WORD, IP + 16).jump(JUMP_EQUAL, own, (MESSAGE, 13));
     // Behind a header of five words come options; senders write this one first.
-    code.plain(LOAD_BYTE, IP).plain(AND, 0xf).jump(ABOVE, 5, (16, OTHER));
+    code.plain(LOAD_BYTE, IP).plain(AND, 0xf).jump(JUMP_ABOVE, 5, (16, OTHER));
     code.plain(LOAD_BYTE, IP + 20);
-    code.jump(EQUAL, ip::ALERT_V4[0].into(), (MESSAGE, OTHER));
+    code.jump(JUMP_EQUAL, ip::ALERT_V4[0].into(), (MESSAGE, OTHER));
     assert_eq!(code.0.len(), ARP, "jumps lead to where they should");
-    code.plain(LOAD_HALF, 20).jump(EQUAL, ARP_REQUEST, (ARP + 2, OTHER));
-    code.plain(LOAD_WORD, 38).jump(EQUAL, own, (REQUEST, OTHER));
+    code.plain(LOAD_HALF, 20).jump(JUMP_EQUAL, ARP_REQUEST, (ARP + 2, OTHER));
+    code.plain(LOAD_WORD, 38).jump(JUMP_EQUAL, own, (REQUEST, OTHER));
     assert_eq!(code.0.len(), MESSAGE, "jumps lead to where they should");
     code.plain(RETURN, verdicts.message);
     code.plain(RETURN, verdicts.request);
@@ -84,24 +92,12 @@ impl Code {
 
 const TAKE: u32 = u32::MAX;
 const REFUSE: u32 = 0;
-/// <linux/filter.h>: instructions, and where the kernel keeps whether a frame had a VLAN tag.
-const LOAD_WORD: u16 = 0x20;
-const LOAD_HALF: u16 = 0x28;
-const LOAD_BYTE: u16 = 0x30;
-const LOAD_LEN: u16 = 0x80;
-const AND: u16 = 0x54;
-const EQUAL: u16 = 0x15;
-const ABOVE: u16 = 0x25;
-const AT_LEAST: u16 = 0x35;
-const ANY_BIT: u16 = 0x45;
-const RETURN: u16 = 0x06;
-const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
 /// The shortest message of RSVP, and an ARP request, have that many bytes.
 const FRAME_MIN: u32 = 42;
 const IP: u32 = 14;
-const IPV4_TYPE: u32 = 0x0800;
-const ARP_TYPE: u32 = 0x0806;
-const ARP_REQUEST: u32 = 1;
+const IPV4_TYPE: u32 = libc::ETH_P_IP as u32;
+const ARP_TYPE: u32 = libc::ETH_P_ARP as u32;
+const ARP_REQUEST: u32 = libc::ARPOP_REQUEST as u32;
 /// More fragments follow, or the offset is not zero.
 const FRAGMENT: u32 = 0x3fff;
 
@@ -133,10 +129,10 @@ mod tests {
                 }
                 LOAD_LEN => a = frame.len() as u32,
                 AND => a &= k,
-                EQUAL => at += skip(a == k),
-                ABOVE => at += skip(a > k),
-                AT_LEAST => at += skip(a >= k),
-                ANY_BIT => at += skip(a & k != 0),
+                JUMP_EQUAL => at += skip(a == k),
+                JUMP_ABOVE => at += skip(a > k),
+                JUMP_AT_LEAST => at += skip(a >= k),
+                JUMP_ANY_BIT => at += skip(a & k != 0),
                 RETURN => return k != 0,
                 other => panic!("no such instruction: {other}"),
             }

@@ -20,7 +20,7 @@ pub struct KernelNetwork {
     sockets: Sockets,
     routing: Routing,
     buffer: Vec<u8>,
-    /// See [`KernelNetwork::show_only`].
+    /// Set by [`KernelNetwork::show_only`].
     only: Option<Session>,
 }
 
@@ -66,7 +66,7 @@ impl KernelNetwork {
         Ok(())
     }
 
-    /// What came by a socket that gives whole packets.
+    /// Returns the message that a socket gave as a whole packet.
     fn whole(&self, beside: Beside, message: &mut Vec<u8>) -> Option<Received> {
         let packet = &self.buffer[..beside.len];
         let headers = ip::read(packet)?;
@@ -75,7 +75,7 @@ impl KernelNetwork {
         Some(Received { interface: self.routing.id(beside.index)?, source, destination, ttl })
     }
 
-    /// What came by a socket that gives messages without their headers.
+    /// Returns the message that a socket gave without headers.
     fn bare(&self, beside: Beside, message: &mut Vec<u8>) -> Option<Received> {
         message.extend_from_slice(&self.buffer[..beside.len]);
         let (source, destination) = (beside.source?.into(), beside.destination?.into());
@@ -127,12 +127,12 @@ impl Network for KernelNetwork {
         }
     }
 
-    fn hear(&mut self) -> bool {
-        self.routing.hear()
+    fn read_notices(&mut self) -> bool {
+        self.routing.read_notices()
     }
 
-    fn look(&mut self) -> Changes {
-        self.routing.look()
+    fn refresh(&mut self) -> Changes {
+        self.routing.refresh()
     }
 
     fn interfaces(&self) -> &[HostInterface] {

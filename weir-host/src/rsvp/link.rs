@@ -11,11 +11,11 @@ use super::driver::{Network, Received};
 use super::kernel::KernelNetwork;
 use super::routing::{Changes, HostInterface};
 
-/// See the module.
+/// The network of a router or of a bridge.
 pub enum LinkNetwork {
     /// The kernel forwards packets, and hands over those with router alert.
     Router(KernelNetwork),
-    /// Weir forwards frames.
+    /// Weir forwards frames, and a bridge's ports see RSVP.
     Bridge(BridgeNetwork),
 }
 
@@ -25,7 +25,7 @@ impl LinkNetwork {
         matches!(self, Self::Bridge(network) if network.is_down())
     }
 
-    /// Returns why it hears nothing any more by an interface that went; only other sockets do then.
+    /// Returns the reason if an interface is gone: its socket receives nothing, even if it returns.
     pub fn lost(&self) -> Option<String> {
         match self {
             Self::Router(_) => None,
@@ -57,12 +57,12 @@ impl Network for LinkNetwork {
         self.network_mut().send(packet)
     }
 
-    fn hear(&mut self) -> bool {
-        self.network_mut().hear()
+    fn read_notices(&mut self) -> bool {
+        self.network_mut().read_notices()
     }
 
-    fn look(&mut self) -> Changes {
-        self.network_mut().look()
+    fn refresh(&mut self) -> Changes {
+        self.network_mut().refresh()
     }
 
     fn interfaces(&self) -> &[HostInterface] {

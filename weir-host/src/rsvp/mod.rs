@@ -1,4 +1,4 @@
-//! RSVP on the sockets of this host: what carries the messages of a [`weir_rsvp::Node`].
+//! RSVP on the sockets of this host, for the messages of a [`weir_rsvp::Node`].
 //!
 //! [`Descriptors::open`] needs CAP_NET_RAW and opens all sockets. [`KernelNetwork`] uses them, and
 //! opens nothing, so it also works behind [`crate::sandbox`] in a process that got the descriptors.

@@ -9,9 +9,11 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::error::{Result, SystemError};
 use crate::socket;
+use crate::uapi::IPV6_ROUTER_ALERT_ISOLATE;
+use crate::uapi::classic::RETURN;
 use weir_rsvp::ip::{ALERT_RSVP, ALERT_V4, ALERT_V6, PROTOCOL, TRAFFIC_CLASS};
 
-/// What a node is to the packets of others.
+/// The node's relation to the packets of others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// It sends and receives flows of its own.
@@ -23,11 +25,11 @@ pub enum Role {
 /// The open sockets of a node, in the order in which they travel between processes.
 #[derive(Debug)]
 pub struct Descriptors {
-    /// Asks the kernel for routes and interfaces.
+    /// The netlink socket that requests routes and interfaces.
     pub(super) routes: OwnedFd,
     /// Hears of their changes.
     pub(super) notices: OwnedFd,
-    /// Carry messages.
+    /// The sockets of RSVP's messages.
     pub(super) sockets: Sockets,
 }
 
@@ -42,7 +44,7 @@ pub(super) struct Sockets {
     pub v6: Option<Six>,
 }
 
-/// Those of IPv6.
+/// The sockets of IPv6.
 #[derive(Debug)]
 pub(super) struct Six {
     /// Receives, and sends without router alert.
@@ -163,7 +165,7 @@ fn six() -> io::Result<OwnedFd> {
 fn six_transit() -> io::Result<OwnedFd> {
     let socket = socket::open(libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_RAW)?;
     // First, since the list of such sockets is one for all network namespaces of the machine.
-    set_int(&socket, libc::IPPROTO_IPV6, ROUTER_ALERT_ISOLATE, 1)?;
+    set_int(&socket, libc::IPPROTO_IPV6, IPV6_ROUTER_ALERT_ISOLATE, 1)?;
     set_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?;
     set_int(&socket, libc::IPPROTO_IPV6, libc::IPV6_ROUTER_ALERT, ALERT_RSVP.into())?;
     enlarge(&socket)?;
@@ -193,7 +195,7 @@ fn set<T: Copy>(socket: &OwnedFd, level: c_int, name: c_int, value: &T) -> io::R
     socket::set_option(socket.as_fd(), level, name, value)
 }
 
-/// A netlink socket that hears of these groups, or none.
+/// A netlink socket that is notified of these groups, or none.
 fn route_socket(groups: &[u32]) -> io::Result<OwnedFd> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
@@ -236,7 +238,7 @@ pub(super) fn member(
 }
 
 impl Sockets {
-    /// Those by which a message may come.
+    /// Returns the sockets by which a message may arrive.
     pub(super) fn receiving(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let six = self.v6.iter();
         let six = six.flat_map(|six| six.transit.iter().chain([&six.plain]));
@@ -260,10 +262,6 @@ impl Sockets {
 const FOUR_COUNT: usize = 4;
 /// Bytes that a socket receives in advance: some thousand messages.
 const BUFFER_BYTES: c_int = 4 << 20;
-/// <linux/in6.h>, since Linux 5.2; the C library does not name it.
-const ROUTER_ALERT_ISOLATE: c_int = 30;
-/// BPF_RET | BPF_K: how much of a packet passes.
-const RETURN: u16 = 0x06;
 /// <linux/rtnetlink.h>: links, addresses and routes of both families, and multicast routes.
 const NOTICES: [u32; 7] = [
     libc::RTNLGRP_LINK,

@@ -25,11 +25,11 @@ use crate::netlink::Netlink;
 /// An interface of this host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostInterface {
-    /// Its name.
+    /// The name of the interface.
     pub name: String,
     /// The kernel's number of it; 0 while it is gone.
     pub index: u32,
-    /// Whether it is up.
+    /// The interface is up.
     pub is_up: bool,
     /// Its MTU in bytes.
     pub mtu: u32,
@@ -98,7 +98,7 @@ fn is_link_local(address: &IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
-/// What changed since the last look.
+/// The routes and interfaces that changed since the last call.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
     /// Destinations whose packets now go another way.
@@ -115,7 +115,7 @@ pub(super) struct Routing {
     known: RefCell<BTreeMap<(IpAddr, IpAddr), Route>>,
     /// Multicast groups that this host receives.
     joined: BTreeMap<(IpAddr, InterfaceId), u32>,
-    /// What notices concern that were not looked at yet.
+    /// The routes that notices concern and that were not refreshed yet.
     stale: Stale,
 }
 
@@ -152,7 +152,6 @@ impl Routing {
         })
     }
 
-    /// Returns the interfaces.
     pub(super) fn interfaces(&self) -> &[HostInterface] {
         &self.interfaces
     }
@@ -181,7 +180,7 @@ impl Routing {
         if let Some(route) = self.known.borrow().get(&(destination, source)) {
             return route.clone();
         }
-        let route = self.ask(destination, source);
+        let route = self.lookup(destination, source);
         let mut known = self.known.borrow_mut();
         if known.len() >= ROUTES_MAX {
             known.clear();
@@ -190,7 +189,7 @@ impl Routing {
         route
     }
 
-    fn ask(&self, destination: IpAddr, source: IpAddr) -> Route {
+    fn lookup(&self, destination: IpAddr, source: IpAddr) -> Route {
         let mut asking = self.asking.borrow_mut();
         if !destination.is_multicast() {
             return self.unicast(&mut asking, destination);
@@ -223,7 +222,7 @@ impl Routing {
     }
 
     /// The way of packets of a source to a group that this host forwards, as the multicast router
-    /// on it (pimd, smcroute, FRR) told the kernel.
+    /// on it (pimd, smcroute, FRR) wrote it into the kernel.
     fn multicast(&self, asking: &mut Netlink, group: IpAddr, source: IpAddr) -> Route {
         let Some(found) = asking.route(request(group, Some(source))) else {
             return Route::default();
@@ -243,7 +242,7 @@ impl Routing {
     }
 
     /// Takes the notices that came. Returns whether some concern remembered routes.
-    pub(super) fn hear(&mut self) -> bool {
+    pub(super) fn read_notices(&mut self) -> bool {
         for _ in 0..NOTICES_MAX {
             match self.notices.next() {
                 Some(Notice::Route(address, bits)) if self.stale.blocks.len() < BLOCKS_MAX => {
@@ -256,12 +255,12 @@ impl Routing {
         self.stale.all || !self.stale.blocks.is_empty()
     }
 
-    /// Asks again for what notices may have made wrong; returns what did change.
-    pub(super) fn look(&mut self) -> Changes {
+    /// Refreshes the routes that notices may concern; returns the changes.
+    pub(super) fn refresh(&mut self) -> Changes {
         let mut changes = Changes::default();
         let stale = std::mem::take(&mut self.stale);
         if stale.all {
-            changes.interfaces = self.look_at_interfaces();
+            changes.interfaces = self.refresh_interfaces();
         }
         let concerns = |destination: &IpAddr| {
             stale.all || stale.blocks.iter().any(|block| is_within(*destination, *block))
@@ -269,7 +268,7 @@ impl Routing {
         let known = std::mem::take(&mut *self.known.borrow_mut());
         for ((destination, source), former) in known {
             let route = match concerns(&destination) {
-                true => self.ask(destination, source),
+                true => self.lookup(destination, source),
                 false => former.clone(),
             };
             if route != former {
@@ -280,7 +279,7 @@ impl Routing {
         changes
     }
 
-    fn look_at_interfaces(&mut self) -> Vec<InterfaceId> {
+    fn refresh_interfaces(&mut self) -> Vec<InterfaceId> {
         // Without an answer they stay as they were until the next notice.
         let Ok(present) = list(&mut self.asking.borrow_mut()) else { return Vec::new() };
         let mut changed = Vec::new();
@@ -302,7 +301,8 @@ impl Routing {
     }
 }
 
-/// Asks for the route to a destination; of a source for the multicast route that the kernel has.
+/// Makes the request for the route to a destination; with a source, for the multicast route that
+/// the kernel has.
 fn request(destination: IpAddr, source: Option<IpAddr>) -> RouteMessage {
     let mut message = RouteMessage::default();
     let bits = if destination.is_ipv4() { 32 } else { 128 };
@@ -336,11 +336,11 @@ fn is_within(address: IpAddr, (block, bits): (IpAddr, u8)) -> bool {
     }
 }
 
-/// What a notice concerns.
+/// The subject of a notice.
 enum Notice {
     /// The routes to a block of addresses.
     Route(IpAddr, u8),
-    /// Anything.
+    /// A change that may concern all routes.
     Other,
 }
 
@@ -389,7 +389,8 @@ fn notice(bytes: &[u8]) -> Notice {
 
 /// Routes that are remembered: a session and sender each; more, and all are asked for again.
 const ROUTES_MAX: usize = 131_072;
-/// Notices that one look takes; blocks that are told apart before all routes are asked for again.
+/// Notices that one call reads, and blocks that are distinguished before all routes are requested
+/// again.
 const NOTICES_MAX: usize = 4096;
 const BLOCKS_MAX: usize = 64;
 /// Bytes of a notice; what is longer counts as one of anything.

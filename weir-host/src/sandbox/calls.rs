@@ -117,6 +117,8 @@ fn conditional() -> Vec<(i64, Vec<Vec<Condition>>)> {
         (libc::SYS_clone, vec![vec![(0, THREAD_MASK, libc::CLONE_THREAD as u64)]]),
         (libc::SYS_ioctl, is(1, &REQUESTS)),
         (libc::SYS_fcntl, is(1, &DESCRIPTOR_COMMANDS.map(|command| command as u64))),
+        // Channels to another keeper.
+        (libc::SYS_socketpair, is(0, &[libc::AF_UNIX as u64])),
         (libc::SYS_prctl, is(0, &THREAD_OPTIONS.map(|option| option as u64))),
         (libc::SYS_setsockopt, options),
         // From a real-time class into the ordinary one.

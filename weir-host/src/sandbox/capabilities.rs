@@ -6,6 +6,7 @@ use std::io;
 
 use super::{expect_one_thread, set_process_option};
 use crate::error::{Result, SystemError};
+use crate::uapi::capability::{_LINUX_CAPABILITY_VERSION_3, CAP_IPC_LOCK};
 
 /// The outcome of [`drop_capabilities`]; its text says it in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +22,8 @@ pub struct Dropped {
 pub enum User<'a> {
     /// One of the user database.
     Named(&'a str),
-    /// One that no other program has, for the link of this keeper: whoever has the same user may
-    /// end the process. A user namespace that lacks it has `nobody` instead.
+    /// One that no other program has, for the link of this keeper: a process of the same user could
+    /// end this one. A user namespace that lacks it has `nobody` instead.
     OfLink(u32),
 }
 
@@ -127,7 +128,7 @@ fn set_capabilities(kept: u32) -> io::Result<()> {
         permitted: u32,
         inheritable: u32,
     }
-    let mut header = Header { version: CAPABILITY_VERSION_3, pid: 0 };
+    let mut header = Header { version: _LINUX_CAPABILITY_VERSION_3, pid: 0 };
     let mut sets = [Sets::default(); 2];
     // SAFETY: a header of version 3 and the two elements that this version has; 0 is this thread.
     if unsafe { libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()) } != 0 {
@@ -222,10 +223,7 @@ const NOBODY: &str = "nobody";
 const OF_LINKS_FIRST: u32 = 0x7000_0000;
 /// The numbers of processes are below this (PID_MAX_LIMIT of the kernel).
 const PROCESSES_MAX: u32 = 1 << 22;
-const CAP_IPC_LOCK: u32 = 14;
 /// The kernel's sets have 64 bits.
 const CAPABILITIES_MAX: libc::c_ulong = 64;
-/// <linux/capability.h>: sets of 64 bits.
-const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 /// Room for a line of the user database.
 const ACCOUNT_LEN_MAX: usize = 16 << 10;

@@ -34,6 +34,7 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
             format!("pfifo_head_drop limit {packets}")
         }
         "fq-codel" => fq_codel(name, plan, writer),
+        "isolate" => isolate(name, plan, writer),
         "sfq" => sfq(name, plan, writer),
         "codel" => keys("codel", params, CODEL) + &ecn(params, false),
         "pie" => {
@@ -68,6 +69,19 @@ fn fq_codel(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         writer.lose(format!("quantum of class `{name}`"), "the kernel raises it to 256 B");
     }
     keys("fq_codel", params, FQ_CODEL) + &ecn(params, true)
+}
+
+fn isolate(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
+    let why = match plan.flow_key() {
+        FlowKey::Connection => "flows share a queue of the kernel where their hashes are equal",
+        _ => "the kernel's queue separates connections, not hosts; of its queues only `cake` does",
+    };
+    writer.lose(format!("`isolate` of class `{name}`"), why);
+    let least = Bytes::new(FQ_CODEL_QUANTUM_MIN);
+    if plan.params.bytes("quantum").is_some_and(|quantum| quantum < least) {
+        writer.lose(format!("quantum of class `{name}`"), "the kernel raises it to 256 B");
+    }
+    keys("fq_codel", &plan.params, FQ_CODEL) + &ecn(&plan.params, true)
 }
 
 fn sfq(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {

@@ -18,11 +18,11 @@ pub(super) const LANGUAGE: Language =
 /// The discipline of an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Classes.
+    /// A tree of classes.
     Tree(Discipline),
     /// One queue, or flows by hash.
     Single,
-    /// Conditioners only.
+    /// Conditioners without a queueing discipline.
     None,
 }
 
@@ -222,6 +222,12 @@ fn interface_option(
     reading: &mut Reading,
 ) -> Option<()> {
     let line = one.line;
+    let threshold = THRESHOLDS.iter().find(|row| row.0 == word.text);
+    if let Some((_, key)) = threshold.filter(|_| flows.early != Early::No) {
+        let value = words.value("a number", number, reading)?.max(1);
+        flows.queue.push((key, value.to_string()));
+        return Some(());
+    }
     match word.text.as_str() {
         "efficient" => one.sketch.parameters.push(("efficient", "true".to_owned())),
         "wfq" => {
@@ -259,13 +265,6 @@ fn interface_option(
         "cleardscp" | "flowvalve" => {
             reading
                 .approximated(line, format!("`{}` is left out: Weir has no such step", word.text));
-        }
-        threshold
-            if flows.early != Early::No && THRESHOLDS.iter().any(|row| row.0 == threshold) =>
-        {
-            let row = THRESHOLDS.iter().find(|row| row.0 == threshold);
-            let value = words.value("a number", number, reading)?.max(1);
-            flows.queue.extend(row.map(|row| (row.1, value.to_string())));
         }
         "thmin" | "thmax" | "weight" | "invpmax" | "maxpmark" | "holdtime" | "packetsize"
         | "pkttime" | "separate" => {
@@ -509,7 +508,6 @@ struct FilterLine {
     line: LineId,
     /// How many lines come before it: earlier filters of one number go first.
     position: usize,
-    /// Whether it is a `filter6`.
     six: bool,
 }
 
@@ -761,7 +759,7 @@ fn protocol(text: &str) -> Option<u64> {
 
 const COMMANDS: [&str; 7] =
     ["interface", "class", "filter", "filter6", "conditioner", "red", "rio"];
-/// What the statements `red` and `rio` set, in their order.
+/// The parameters that statements `red` and `rio` set, in their order.
 const RED: [&str; 3] = ["min", "max", "inv_pmax"];
 const RIO: [&str; 9] = [
     "low_min",

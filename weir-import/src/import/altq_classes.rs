@@ -37,7 +37,7 @@ pub(super) struct AltqClass {
     /// An index of the same list.
     pub parent: Option<usize>,
     pub line: LineId,
-    /// Bit/s.
+    /// In bit/s.
     pub bandwidth: u64,
     pub borrow: bool,
     pub priority: Option<u64>,
@@ -80,7 +80,7 @@ impl AltqClass {
 }
 
 impl Curve {
-    /// A straight line.
+    /// A curve of one slope.
     pub(super) fn straight(rate: u64) -> Self {
         Self { m1: 0, d: 0, m2: rate }
     }

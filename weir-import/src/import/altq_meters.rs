@@ -5,18 +5,17 @@ use super::sketch::{Key, inline, quoted, rate_value};
 use super::words::{Words, bytes, decimal, number, scaled};
 use weir_policy::codes;
 
-/// A named conditioner.
 pub(super) struct Conditioner {
     pub name: String,
     pub action: Action,
 }
 
-/// What a conditioner does with a packet.
+/// The treatment of a packet by a conditioner.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Action {
     Pass,
     Drop,
-    /// The code point.
+    /// Sets this code point.
     Mark(u8),
     TokenBucket {
         bucket: Bucket,
@@ -43,7 +42,7 @@ pub(super) struct Bucket {
     depth: u64,
 }
 
-/// Reads `<ACTION>`.
+/// Reads `<ACTION>`, with nested ones.
 pub(super) fn action(words: &mut Words, reading: &mut Reading) -> Option<Action> {
     nested(words, reading, 0)
 }

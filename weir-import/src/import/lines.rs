@@ -11,9 +11,8 @@ pub(super) struct LineId(usize);
 
 /// The state of reading a file.
 pub(super) struct Reading {
-    /// Its findings.
     pub report: Report,
-    /// What to do if the file gives no policy.
+    /// Advice for a file that gives no policy.
     pub way_out: Option<&'static str>,
     lines: Vec<Statement>,
 }

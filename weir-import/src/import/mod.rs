@@ -26,7 +26,7 @@ use weir_policy::reader::decode;
 pub struct Language {
     /// The word after `weir import`.
     pub name: &'static str,
-    /// One sentence.
+    /// One sentence for lists of languages.
     pub summary: &'static str,
     read: fn(&str, &Options, &mut Reading) -> Vec<Sketch>,
 }
@@ -53,11 +53,11 @@ pub enum Fate {
 /// One statement of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Line {
-    /// Its place.
+    /// Where the statement is.
     pub place: Place,
     /// Its first line, cut if it is long.
     pub text: String,
-    /// Its fate.
+    /// How the statement was translated.
     pub fate: Fate,
     /// How it was approximated, or why it was lost.
     pub note: String,
@@ -154,5 +154,5 @@ pub(crate) fn tc_burst(burst: u64, rate: u64) -> u64 {
     tc::units::written_burst(burst, rate)
 }
 
-/// Every language.
+/// The languages in the order of the help.
 pub const LANGUAGES: &[Language] = &[altq::LANGUAGE, pf::LANGUAGE, tc::LANGUAGE];

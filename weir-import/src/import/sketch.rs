@@ -25,7 +25,7 @@ pub(super) struct Rule {
 /// The order in which rules are tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Order {
-    /// Smaller ranks first.
+    /// By rank, the smallest first.
     #[default]
     First,
     /// As in ALTQ: larger ranks first, after the destination.
@@ -38,12 +38,12 @@ pub(super) struct Sketch {
     pub interface: String,
     /// The first mention of the interface in the file.
     pub span: Span,
-    /// Bits per second.
+    /// In bit/s.
     pub rate: u64,
     pub scheduler: &'static str,
     /// Further keys of `[link]`.
     pub link: Vec<Key>,
-    /// Keys of `[link.SCHEDULER]`.
+    /// Keys and values of `[link.SCHEDULER]`.
     pub parameters: Vec<Key>,
     pub classes: Vec<Class>,
     pub order: Order,

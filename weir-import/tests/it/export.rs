@@ -4,7 +4,7 @@
 use weir_import::export::{self, Export, Filters};
 use weir_policy::policy;
 
-/// What stands in the policy, a line of the export, and what is lost, each with a part of why.
+/// A part of the policy, a line of the export, and the lost keys, each with a part of the reason.
 type Row = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 fn exported(text: &str, filters: Filters) -> Result<Export, String> {
@@ -323,6 +323,16 @@ fn queues_of_classes() {
                 "dropper = 'fq-codel', hash = 'srcaddr'",
                 "qdisc add dev eth0 parent 1:1 fq_codel limit 10240 flows 1024 quantum 1514 target 5000us interval 100000us memory_limit 32000000 ecn",
                 &[("hash of class `a`", "not hosts")],
+            ),
+            (
+                "dropper = 'isolate', isolate = 'flows within srcaddr', limit = '500 packets'",
+                "qdisc add dev eth0 parent 1:1 fq_codel limit 500 flows 1024 quantum 1514 target 5000us interval 100000us memory_limit 32000000 ecn",
+                &[("`isolate` of class `a`", "not hosts")],
+            ),
+            (
+                "dropper = 'isolate'",
+                "qdisc add dev eth0 parent 1:1 fq_codel limit 10240 flows 1024 quantum 1514 target 5000us interval 100000us memory_limit 32000000 ecn",
+                &[("`isolate` of class `a`", "hashes are equal")],
             ),
             (
                 "dropper = 'fq-codel', quantum = '255 B', rules = 'rfc8290'",

@@ -1,4 +1,4 @@
-//! What becomes of each fact of a paper: `holds`, `holds under one reading`, `fails` with its cause
+//! The verdict on each fact of a paper: `holds`, `holds under one reading`, `fails` with its cause
 //! or without one, `cannot be decided here`, `not tried yet`.
 //!
 //! A fact is decided by the historic rows of the sheets that name it; all of them have to hold.
@@ -9,19 +9,19 @@
 use super::fact::Fact;
 use super::judge::{Judged, Verdict};
 use super::kind::RowKind;
+use super::paper_set::{self, PaperSet};
 use super::run::Outcome;
 use super::sheet::{Claim, Era, Eras, Paper};
-use super::shelf::{self, Shelf};
 use serde::{Deserialize, Serialize};
 
 /// A fact with its verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Decided {
-    /// The paper's key.
+    /// The key of the paper.
     pub paper: String,
-    /// The fact.
+    /// The fact as the paper states it.
     pub fact: Fact,
-    /// What became of it.
+    /// The verdict on it.
     pub decision: Decision,
     /// The rows that read it, as `SHEET/ID`, with their verdicts.
     pub readings: Vec<Reading>,
@@ -38,19 +38,19 @@ pub struct Decided {
 /// A row that reads a fact.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reading {
-    /// As `SHEET/ID`.
+    /// The row, as `SHEET/ID`.
     pub row: String,
-    /// Whether it checks the set-up only.
+    /// The row checks the set-up only.
     pub is_check: bool,
-    /// Its verdict.
+    /// The verdict on the row.
     pub verdict: Verdict,
     /// The reading of the source that it tests, where there are several.
     pub under: Option<String>,
-    /// Whether it holds in the sound run, too.
+    /// The row holds in the sound run, too.
     pub sound_too: Option<bool>,
 }
 
-/// What becomes of a fact.
+/// The verdict on a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
@@ -79,7 +79,7 @@ struct Undecided {
     because: String,
 }
 
-/// The file.
+/// The file `undecided.toml` of a paper.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UndecidedFacts {
@@ -112,14 +112,14 @@ impl Decided {
 ///
 /// # Errors
 /// When a list of facts cannot be read: which and why. A test reads all of them.
-pub fn decide(shelf: &Shelf, outcomes: &[Outcome<'_>]) -> Result<Vec<Decided>, String> {
+pub fn decide(set: &PaperSet, outcomes: &[Outcome<'_>]) -> Result<Vec<Decided>, String> {
     let mut all = Vec::new();
-    for paper in shelf.papers.iter().filter(|paper| paper.states_facts()) {
+    for paper in set.papers.iter().filter(|paper| paper.states_facts()) {
         let undecided = undecided(paper)?;
-        for fact in Shelf::facts(paper)? {
+        for fact in PaperSet::facts(paper)? {
             let decided = match undecided.iter().find(|row| row.id == fact.id) {
                 Some(row) => Some(left_open(paper, fact, row)),
-                None => by_rows(shelf, paper, fact, outcomes),
+                None => by_rows(set, paper, fact, outcomes),
             };
             all.extend(decided);
         }
@@ -144,9 +144,9 @@ fn left_open(paper: &Paper, fact: Fact, row: &Undecided) -> Decided {
 }
 
 /// Decides a fact by its rows; `None` if one of them did not run.
-fn by_rows(shelf: &Shelf, paper: &Paper, fact: Fact, outcomes: &[Outcome<'_>]) -> Option<Decided> {
+fn by_rows(set: &PaperSet, paper: &Paper, fact: Fact, outcomes: &[Outcome<'_>]) -> Option<Decided> {
     let (mut readings, mut because, mut shown_by) = (Vec::new(), Vec::new(), Vec::new());
-    for sheet in shelf.of(paper) {
+    for sheet in set.of(paper) {
         let reads = |claim: &&Claim| claim.era != Eras::Sound && claim.facts.contains(&fact.id);
         for claim in sheet.claims.iter().filter(reads) {
             let ran = |outcome: &&Outcome<'_>| {
@@ -157,7 +157,7 @@ fn by_rows(shelf: &Shelf, paper: &Paper, fact: Fact, outcomes: &[Outcome<'_>]) -
             readings.push(row.reading(&sheet.id));
             if row.verdict != Verdict::Holds {
                 push_new(&mut because, row.because.as_ref());
-                let place = |row: &String| shelf::place(&sheet.id, row);
+                let place = |row: &String| paper_set::place(&sheet.id, row);
                 push_new(&mut shown_by, row.shown_by.as_ref().map(place).as_ref());
             }
         }
@@ -205,7 +205,7 @@ fn push_new(list: &mut Vec<String>, one: Option<&String>) {
 impl Judged {
     fn reading(&self, sheet: &str) -> Reading {
         Reading {
-            row: shelf::place(sheet, &self.id),
+            row: paper_set::place(sheet, &self.id),
             is_check: self.kind == RowKind::Check,
             verdict: self.verdict,
             under: self.reading.clone(),
@@ -216,7 +216,7 @@ impl Judged {
 
 /// Reads the facts of a paper that no row reads.
 fn undecided(paper: &Paper) -> Result<Vec<Undecided>, String> {
-    let text = shelf::text(&paper.key, "undecided.toml")?;
+    let text = paper_set::text(&paper.key, "undecided.toml")?;
     let place = format!("papers/{}/undecided.toml", paper.key);
     let UndecidedFacts { fact } =
         toml::from_str(text).map_err(|error| format!("{place}: {error}"))?;
@@ -239,21 +239,21 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn shelf() -> Shelf {
-        Shelf::open().unwrap_or_else(|error| panic!("{error}"))
+    fn set() -> PaperSet {
+        PaperSet::open().unwrap_or_else(|error| panic!("{error}"))
     }
 
     #[test]
     fn every_fact_has_rows_or_a_reason_and_never_both() {
-        let shelf = shelf();
-        for paper in shelf.papers.iter().filter(|paper| paper.states_facts()) {
-            let facts = Shelf::facts(paper).unwrap_or_else(|error| panic!("{error}"));
+        let set = set();
+        for paper in set.papers.iter().filter(|paper| paper.states_facts()) {
+            let facts = PaperSet::facts(paper).unwrap_or_else(|error| panic!("{error}"));
             let known: BTreeSet<&str> = facts.iter().map(|fact| fact.id.as_str()).collect();
             let undecided = undecided(paper).unwrap_or_else(|error| panic!("{error}"));
             let open: BTreeSet<&str> = undecided.iter().map(|row| row.id.as_str()).collect();
             assert_eq!(open.len(), undecided.len(), "{}: a fact twice", paper.key);
             let historic = |claim: &&Claim| claim.era != Eras::Sound;
-            let rows = shelf.of(paper).flat_map(|sheet| sheet.claims.iter().filter(historic));
+            let rows = set.of(paper).flat_map(|sheet| sheet.claims.iter().filter(historic));
             let read: BTreeSet<&str> =
                 rows.flat_map(|claim| claim.facts.iter().map(String::as_str)).collect();
             let both: Vec<_> = open.intersection(&read).collect();
@@ -311,12 +311,12 @@ mod tests {
 
     #[test]
     fn a_fact_in_numbers_is_read_by_a_row_that_compares_with_one() {
-        let shelf = shelf();
+        let set = set();
         let mut without = Vec::new();
-        for paper in shelf.papers.iter().filter(|paper| paper.states_facts()) {
-            let facts = Shelf::facts(paper).unwrap_or_else(|error| panic!("{error}"));
+        for paper in set.papers.iter().filter(|paper| paper.states_facts()) {
+            let facts = PaperSet::facts(paper).unwrap_or_else(|error| panic!("{error}"));
             let historic = |claim: &&Claim| claim.era != Eras::Sound;
-            let rows = || shelf.of(paper).flat_map(|sheet| sheet.claims.iter().filter(historic));
+            let rows = || set.of(paper).flat_map(|sheet| sheet.claims.iter().filter(historic));
             for fact in facts.iter().filter(|fact| !fact.values.is_empty()) {
                 let mut read = rows().filter(|claim| claim.facts.contains(&fact.id)).peekable();
                 let is_read = read.peek().is_some();
@@ -334,16 +334,16 @@ mod tests {
     /// A row that is called the paper's number compares with a number that facts.toml holds.
     #[test]
     fn a_papers_number_is_one_of_its_fact() {
-        let shelf = shelf();
-        for paper in shelf.papers.iter().filter(|paper| paper.states_facts()) {
-            let facts = Shelf::facts(paper).unwrap_or_else(|error| panic!("{error}"));
-            for sheet in shelf.of(paper) {
+        let set = set();
+        for paper in set.papers.iter().filter(|paper| paper.states_facts()) {
+            let facts = PaperSet::facts(paper).unwrap_or_else(|error| panic!("{error}"));
+            for sheet in set.of(paper) {
                 for claim in sheet.claims.iter().filter(|claim| claim.kind == RowKind::Number) {
                     let read = facts.iter().filter(|fact| claim.facts.contains(&fact.id));
                     let numbers: Vec<f64> = read.flat_map(|fact| fact.values.clone()).collect();
                     assert!(!numbers.is_empty(), "{}/{}", sheet.id, claim.id);
                     if let Some(Target::Number(value)) = claim.value {
-                        let place = shelf::place(&sheet.id, &claim.id);
+                        let place = paper_set::place(&sheet.id, &claim.id);
                         assert!(numbers.contains(&value), "{place}: {value} of {numbers:?}");
                     }
                 }
@@ -354,13 +354,13 @@ mod tests {
     /// Only a run that varies what is said to be the cause shows it: a row of kind `cause`.
     #[test]
     fn the_row_that_shows_a_cause_is_there() {
-        let shelf = shelf();
+        let set = set();
         let mut faults = Vec::new();
-        for sheet in &shelf.sheets {
+        for sheet in &set.sheets {
             for claim in &sheet.claims {
                 let Some(shown_by) = &claim.shown_by else { continue };
-                let place = shelf::place(&sheet.id, shown_by);
-                let found = shelf.row(&place);
+                let place = paper_set::place(&sheet.id, shown_by);
+                let found = set.row(&place);
                 let found = found.unwrap_or_else(|| panic!("{} {}: {place}", sheet.id, claim.id));
                 let fails = found.because.is_some() || found.cause_unknown.is_some();
                 assert!(!fails, "{place} fails itself");

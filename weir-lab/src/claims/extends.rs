@@ -4,8 +4,8 @@
 //! The texts are merged before the simulator reads them, and keep the form in which they are
 //! written: a header stays a header, and a table in braces a value.
 
+use super::paper_set;
 use super::sheet::line_of;
-use super::shelf;
 use toml_edit::{DocumentMut, Item, Table};
 
 /// Returns the text of a file by its path below `papers/`.
@@ -38,7 +38,7 @@ fn extended_by(
     };
     chain.push(path.to_owned());
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let base = shelf::find(folder, file, &|path| read_file(path).is_ok())
+    let base = paper_set::find(folder, file, &|path| read_file(path).is_ok())
         .map_err(|error| told(format!("`extends` names `{file}`, but {error}")))?;
     if chain.contains(&base) {
         let circle = chain.join(", which extends ");

@@ -1,5 +1,6 @@
-//! What a paper states: `papers/PAPER/facts.toml`, each sentence with a result, each number and
-//! each cause. The list is of the paper's text alone; what Weir measures of it is in the sheets.
+//! The results that a paper states: `papers/PAPER/facts.toml`, each sentence with a result, each
+//! number and each cause. The list is of the paper's text alone; what Weir measures of it is in the
+//! sheets.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +12,7 @@ pub struct Fact {
     pub id: String,
     /// Where the paper states it.
     pub at: String,
-    /// What it is.
+    /// Words, a number or a cause.
     pub kind: FactKind,
     /// The result, in Weir's words.
     pub says: String,
@@ -23,7 +24,7 @@ pub struct Fact {
     pub unit: Option<String>,
 }
 
-/// What a paper states.
+/// The kind of a result that a paper states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FactKind {
@@ -35,7 +36,7 @@ pub enum FactKind {
     Cause,
 }
 
-/// The file.
+/// The file `facts.toml` of a paper.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Facts {

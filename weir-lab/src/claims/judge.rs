@@ -24,9 +24,9 @@ pub enum Verdict {
 /// A claim beside its measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
-    /// The claim's id.
+    /// The id of the claim.
     pub id: String,
-    /// What it is.
+    /// The source on which the claim rests.
     pub kind: RowKind,
     /// The facts that it reads.
     pub facts: Vec<String>,
@@ -38,11 +38,11 @@ pub struct Judged {
     pub says: String,
     /// The paper's value, or the bound.
     pub expected: String,
-    /// The measured value.
+    /// The measured value, with its unit.
     pub measured: String,
     /// The origin of the tolerance or bound.
     pub from: String,
-    /// The verdict.
+    /// Holds, fails, or cannot be tested.
     pub verdict: Verdict,
     /// Why it fails, or what was tried to find that, or why it cannot be tested.
     pub because: Option<String>,

@@ -1,9 +1,10 @@
-//! What a row of a sheet is. Papers' results, Weir's goals and a model's figures are counted apart.
+//! The kinds of a sheet's rows. Papers' results, Weir's goals and a model's figures are counted
+//! apart.
 
 use super::sheet::Claim;
 use serde::{Deserialize, Serialize};
 
-/// What a claim rests on.
+/// The source on which a claim rests.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "lowercase")]
 pub enum RowKind {
@@ -15,7 +16,7 @@ pub enum RowKind {
     Check,
     /// A run that shows why another row fails.
     Cause,
-    /// What Weir set itself as a goal.
+    /// A goal that Weir set for itself.
     Goal,
     /// A figure of a model that was written from `docs/algorithms.md`.
     Model,

@@ -40,9 +40,9 @@ pub struct Figure {
 /// A table of rows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// The heading.
+    /// The heading above the table.
     pub title: String,
-    /// The column headings.
+    /// The headings of the columns.
     pub columns: Vec<String>,
     /// The cells, as printed.
     pub rows: Vec<Vec<String>>,
@@ -62,13 +62,13 @@ impl Measured {
         self
     }
 
-    /// Adds a plot.
+    /// Adds a plot to the results.
     pub fn plot(&mut self, plot: Plot) -> &mut Self {
         self.plots.push(plot);
         self
     }
 
-    /// Adds a table.
+    /// Adds a table to the results.
     pub fn table(&mut self, title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> &mut Self {
         let columns = columns.iter().map(|&column| column.to_owned()).collect();
         self.tables.push(Table { title: title.to_owned(), columns, rows });

@@ -4,8 +4,8 @@ use super::extends;
 use super::fifo;
 use super::judge::{Judged, judge, judge_on_sound};
 use super::measured::Measured;
+use super::paper_set;
 use super::sheet::{Era, Eras, Sheet};
-use super::shelf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -16,9 +16,9 @@ use weir_sim::{Scenario, read};
 /// One run of an experiment, which a family measures.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
-    /// The experiment.
+    /// The experiment to measure.
     pub sheet: &'a Sheet,
-    /// The era.
+    /// The historic or the sound variant.
     pub era: Era,
     /// The seed of its random numbers.
     pub seed: u64,
@@ -30,11 +30,11 @@ pub struct Run<'a> {
 /// The runs to make, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Which eras.
+    /// The eras that the user chose.
     pub eras: Eras,
     /// Only claims whose id or sentence contains this; experiments without any are not run.
     pub only: Option<&'a str>,
-    /// The first seed.
+    /// The first seed of each experiment.
     pub seed: u64,
     /// Runs at the same time, at least 1.
     pub threads: usize,
@@ -42,7 +42,7 @@ pub struct Request<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Measures one run.
+/// A function that measures one run.
 pub type MeasureRun<'a> = &'a (dyn Fn(&Run<'_>) -> Result<Measured, String> + Sync);
 
 /// A flag that is never set.
@@ -51,16 +51,16 @@ pub static NEVER: AtomicBool = AtomicBool::new(false);
 /// The outcome of one experiment in one era.
 #[derive(Serialize)]
 pub struct Outcome<'a> {
-    /// The experiment's id.
+    /// The id of the experiment.
     pub id: &'a str,
-    /// The experiment.
+    /// The experiment that was run.
     #[serde(skip)]
     pub sheet: &'a Sheet,
-    /// The era.
+    /// The historic or the sound variant.
     pub era: Era,
     /// The measurements, or why there are none.
     pub measured: Result<Measured, String>,
-    /// Its claims.
+    /// The claims, each with its verdict.
     pub claims: Vec<Judged>,
 }
 
@@ -70,12 +70,12 @@ impl<'a> Run<'a> {
     /// # Errors
     /// When there is none.
     pub fn text(&self, file: &str) -> Result<&'static str, String> {
-        shelf::text_at(&self.path(file)?)
+        paper_set::text_at(&self.path(file)?)
     }
 
     fn path(&self, file: &str) -> Result<String, String> {
         let folder = format!("{}/{}", self.sheet.paper, self.sheet.id);
-        shelf::find(&folder, file, &|path| shelf::text_at(path).is_ok())
+        paper_set::find(&folder, file, &|path| paper_set::text_at(path).is_ok())
     }
 
     /// Returns the text, with what it extends, and each `$name` replaced by its value.
@@ -83,8 +83,9 @@ impl<'a> Run<'a> {
     /// # Errors
     /// When there is no such file, it cannot be extended, or a `$name` is left without a value.
     pub fn filled(&self, file: &str, values: &[(&str, &str)]) -> Result<String, String> {
-        let text =
-            extends::extended(&self.path(file)?, &|path| Ok(fill(shelf::text_at(path)?, values)))?;
+        let text = extends::extended(&self.path(file)?, &|path| {
+            Ok(fill(paper_set::text_at(path)?, values))
+        })?;
         match text.find('$') {
             None if self.fifo => Ok(fifo::instead(&text)),
             None => Ok(text),

@@ -14,11 +14,11 @@ pub struct Paper {
     /// The folder's name, which is the key in `docs/sources.md`.
     #[serde(skip_deserializing)]
     pub key: String,
-    /// Authors, title, year.
+    /// Authors, title and year of the paper.
     pub title: String,
-    /// The paper's question.
+    /// The question that the paper asks.
     pub question: String,
-    /// The paper's findings.
+    /// The findings of the paper, in a sentence or two.
     pub found: String,
     /// Its position among the papers.
     #[serde(default)]
@@ -28,21 +28,21 @@ pub struct Paper {
     pub picture: Option<String>,
 }
 
-/// One experiment.
+/// One experiment with its claims.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sheet {
-    /// The folder's name.
+    /// The name of the folder.
     #[serde(skip_deserializing)]
     pub id: String,
     /// The name of the folder around it.
     #[serde(skip_deserializing)]
     pub paper: String,
-    /// A few words.
+    /// A few words for lists and headings.
     pub title: String,
     /// The section of the source.
     pub section: String,
-    /// The experiment's question.
+    /// The question that the experiment answers.
     pub question: String,
     /// The name of the entry in [`crate::experiments`] that measures it.
     pub measure: String,
@@ -52,10 +52,11 @@ pub struct Sheet {
     /// How many seeds are run; figures are means over them.
     #[serde(default = "one")]
     pub seeds: u64,
-    /// Whether it runs long; then the test of `docs/lab/` checks only its claims.
+    /// The experiment runs long, so the test of `docs/lab/` checks only its claims.
     #[serde(default)]
     pub slow: bool,
-    /// Whether it runs on real packets: it is apart from the others, and facts do not rest on it.
+    /// The experiment runs on real packets: it is apart from the others, and facts do not rest on
+    /// it.
     #[serde(default)]
     pub live: bool,
     /// Settings for the family: rates, sizes, whatever is varied.
@@ -69,10 +70,10 @@ pub struct Sheet {
     /// The claims of the source.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
-    /// What the source leaves open.
+    /// The points that the source leaves open, with the choices made.
     #[serde(default, rename = "choice")]
     pub choices: Vec<Choice>,
-    /// What cannot be rebuilt.
+    /// The parts that cannot be rebuilt.
     #[serde(default)]
     pub irreproducible: Vec<Irreproducible>,
 }
@@ -83,7 +84,7 @@ pub struct Sheet {
 pub struct Claim {
     /// Unique in the sheet.
     pub id: String,
-    /// What it is.
+    /// The source on which the claim rests.
     pub kind: RowKind,
     /// The facts of the paper that it reads, by their ids.
     #[serde(default)]
@@ -107,7 +108,7 @@ pub struct Claim {
     /// The expected values of the series.
     #[serde(default)]
     pub values: Option<Vec<f64>>,
-    /// The tolerance.
+    /// The tolerance around `value` or `values`.
     #[serde(default)]
     pub within: Option<Tolerance>,
     /// No less than this.
@@ -116,10 +117,10 @@ pub struct Claim {
     /// No more than this.
     #[serde(default)]
     pub at_most: Option<Target>,
-    /// More than this.
+    /// A bound that the figure must exceed.
     #[serde(default)]
     pub more_than: Option<Target>,
-    /// Less than this.
+    /// A bound below which the figure must be.
     #[serde(default)]
     pub less_than: Option<Target>,
     /// A factor for a target that is another figure.
@@ -150,7 +151,7 @@ pub struct Claim {
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(untagged)]
 pub enum Target {
-    /// This much.
+    /// This number, in the unit of the figure.
     Number(f64),
     /// As much as this figure.
     Figure(String),
@@ -177,11 +178,11 @@ enum Written {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// The open point.
+    /// The point that the source leaves open.
     pub open: String,
-    /// The choice.
+    /// The choice that was made.
     pub choice: String,
-    /// The reason.
+    /// The reason of the choice.
     pub reason: String,
 }
 
@@ -189,9 +190,9 @@ pub struct Choice {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Irreproducible {
-    /// What cannot be rebuilt.
+    /// The part that cannot be rebuilt.
     pub what: String,
-    /// The reason.
+    /// The reason why it cannot.
     pub reason: String,
 }
 
@@ -213,7 +214,7 @@ pub enum Eras {
     Historic,
     /// The sound variant only.
     Sound,
-    /// Both variants.
+    /// Both variants, one beside the other.
     #[default]
     Both,
 }

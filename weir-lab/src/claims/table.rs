@@ -11,7 +11,7 @@ use toml::{Spanned, Table, Value};
 /// Why a table cannot be read, and the byte of the sheet where that is seen.
 #[derive(Debug)]
 pub(super) struct Fault {
-    /// The offset.
+    /// The offset in the sheet, in bytes.
     pub at: usize,
     /// The cause and the cure.
     pub message: String,
@@ -21,7 +21,7 @@ pub(super) struct Fault {
 struct Claims {
     columns: Vec<String>,
     rows: Vec<Spanned<Vec<Value>>>,
-    /// What the rows share, by key.
+    /// The values that all rows share, by key.
     common: Table,
     at: usize,
 }

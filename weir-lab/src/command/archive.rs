@@ -8,14 +8,14 @@ use weir_cli::input;
 use weir_cli::lab::{Archive, Which};
 use weir_cli::output::{Exit, Output};
 use weir_cli::whole_file::{WholeFile, cannot};
-use weir_lab::claims::Shelf;
+use weir_lab::claims::PaperSet;
 use weir_lab::report::{About, Headline, More, archive};
 
 /// Runs the experiments and writes the archive.
-pub fn run(request: &Archive, shelf: &Shelf, output: &Output) -> Exit {
-    let sheets = shelf.select(&request.which.name);
+pub fn run(request: &Archive, set: &PaperSet, output: &Output) -> Exit {
+    let sheets = set.select(&request.which.name);
     if sheets.is_empty() {
-        return of_no_paper(&request.which, shelf, output);
+        return of_no_paper(&request.which, set, output);
     }
     let more = match request.add.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>() {
         Ok(more) => more,
@@ -36,8 +36,8 @@ pub fn run(request: &Archive, shelf: &Shelf, output: &Output) -> Exit {
         Err(error) => return output.refuse(&error),
     };
     if outcomes.len() == asked {
-        let written = papers::decided(shelf, &sheets, &outcomes).and_then(|facts| {
-            let bytes = archive(shelf, (&outcomes, &facts), &about(request), &more);
+        let written = papers::decided(set, &sheets, &outcomes).and_then(|facts| {
+            let bytes = archive(set, (&outcomes, &facts), &about(request), &more);
             file.finish(&bytes.map_err(|error| error.to_string())?)?;
             Ok(Headline::of(&facts, &outcomes).to_string())
         });

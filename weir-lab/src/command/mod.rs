@@ -10,26 +10,26 @@ use std::time::Duration;
 use weir_cli::lab::{Era, Request, Task, Which};
 use weir_cli::output::{Exit, Output};
 use weir_cli::picture::Files;
-use weir_lab::claims::{Eras, Shelf};
+use weir_lab::claims::{Eras, PaperSet};
 use weir_lab::experiments;
 use weir_lab::rows::Options;
 
 /// Runs a task; returns the exit code.
 pub fn run(task: Task, output: &Output) -> Exit {
-    let shelf = match Shelf::open() {
-        Ok(shelf) => shelf,
+    let set = match PaperSet::open() {
+        Ok(set) => set,
         Err(error) => return output.refuse(&error),
     };
     match task {
-        Task::List => papers::list(&shelf, output),
-        Task::Facts { paper } => papers::facts(&shelf, paper.as_deref(), output),
-        Task::Run(request) => run_request(request, &shelf, output),
-        Task::Report(report) => report::run(&report, &shelf, output),
-        Task::Archive(archive) => archive::run(&archive, &shelf, output),
+        Task::List => papers::list(&set, output),
+        Task::Facts { paper } => papers::facts(&set, paper.as_deref(), output),
+        Task::Run(request) => run_request(request, &set, output),
+        Task::Report(report) => report::run(&report, &set, output),
+        Task::Archive(archive) => archive::run(&archive, &set, output),
     }
 }
 
-fn run_request(request: Request, shelf: &Shelf, output: &Output) -> Exit {
+fn run_request(request: Request, set: &PaperSet, output: &Output) -> Exit {
     let found = experiments::find(&request.which.name);
     let own = found.and_then(|found| Some((found, found.own?)));
     if request.plot.is_some() && (request.live || !own.is_some_and(|(_, own)| own.draws)) {
@@ -37,17 +37,17 @@ fn run_request(request: Request, shelf: &Shelf, output: &Output) -> Exit {
             .refuse("`--plot` draws `score` or `tcp-kernel`; `weir lab report` has the rest");
     }
     if request.live {
-        return run_live(request, shelf, output);
+        return run_live(request, set, output);
     }
     if request.file.is_some() && !own.is_some_and(|(_, own)| own.takes_file) {
         return output.refuse(&format!("`{}` runs no scenario from a file", request.which.name));
     }
-    let sheets = shelf.select(&request.which.name);
+    let sheets = set.select(&request.which.name);
     if request.file.is_none() && !sheets.is_empty() {
-        return papers::run(shelf, &sheets, &request.which, request.only.as_deref(), output);
+        return papers::run(set, &sheets, &request.which, request.only.as_deref(), output);
     }
     let Some((found, own)) = own else {
-        return unknown(&request.which, shelf, output);
+        return unknown(&request.which, set, output);
     };
     let files = match Files::open(request.plot.as_deref(), None) {
         Ok(files) => files,
@@ -59,10 +59,10 @@ fn run_request(request: Request, shelf: &Shelf, output: &Output) -> Exit {
 }
 
 /// One after the other: each measures this machine.
-fn run_live(request: Request, shelf: &Shelf, output: &Output) -> Exit {
-    let sheets = shelf.select_live(&request.which.name);
+fn run_live(request: Request, set: &PaperSet, output: &Output) -> Exit {
+    let sheets = set.select_live(&request.which.name);
     if sheets.is_empty() {
-        let mut known: Vec<_> = shelf.live.iter().map(|sheet| sheet.paper.as_str()).collect();
+        let mut known: Vec<_> = set.live.iter().map(|sheet| sheet.paper.as_str()).collect();
         known.dedup();
         let (name, known) = (&request.which.name, known.join(", "));
         return output.refuse(&format!("`{name}` does not run live; write all, {known}"));
@@ -84,8 +84,8 @@ fn threads(which: &Which) -> usize {
     which.threads.or(cores.ok()).map_or(1, NonZeroUsize::get)
 }
 
-fn unknown(which: &Which, shelf: &Shelf, output: &Output) -> Exit {
-    let papers = shelf.papers.iter().map(|paper| paper.key.as_str());
+fn unknown(which: &Which, set: &PaperSet, output: &Output) -> Exit {
+    let papers = set.papers.iter().map(|paper| paper.key.as_str());
     let own = experiments::own().map(|(row, _)| row.name);
     let names = papers.chain(own).collect::<Vec<_>>().join(", ");
     let name = &which.name;
@@ -95,8 +95,8 @@ fn unknown(which: &Which, shelf: &Shelf, output: &Output) -> Exit {
 }
 
 /// Refuses what is no simulated experiment of a paper, where only these will do.
-fn of_no_paper(which: &Which, shelf: &Shelf, output: &Output) -> Exit {
-    let known: Vec<_> = shelf.papers.iter().map(|paper| paper.key.as_str()).collect();
+fn of_no_paper(which: &Which, set: &PaperSet, output: &Output) -> Exit {
+    let known: Vec<_> = set.papers.iter().map(|paper| paper.key.as_str()).collect();
     let (name, known) = (&which.name, known.join(", "));
     output.refuse(&format!(
         "`{name}` is no simulated experiment of a paper, and this has no others; write all, \

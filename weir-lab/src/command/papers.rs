@@ -7,7 +7,7 @@ use std::io::{IsTerminal, stderr};
 use weir_cli::lab::{Era, Which};
 use weir_cli::output::{Exit, Format, Output};
 use weir_host::signals::StopSignal;
-use weir_lab::claims::{self, Decided, Fact, Judged, Outcome, Sheet, Shelf, Verdict, decide};
+use weir_lab::claims::{self, Decided, Fact, Judged, Outcome, PaperSet, Sheet, Verdict, decide};
 use weir_lab::experiments;
 use weir_lab::report::{Headline, Tally, fact_line};
 
@@ -22,9 +22,9 @@ struct Listed<'a> {
 }
 
 /// Lists the experiments of each paper, then Weir's own.
-pub fn list(shelf: &Shelf, output: &Output) -> Exit {
+pub fn list(set: &PaperSet, output: &Output) -> Exit {
     if output.format == Format::Json {
-        let mut rows: Vec<Listed<'_>> = shelf.sheets.iter().map(listed).collect();
+        let mut rows: Vec<Listed<'_>> = set.sheets.iter().map(listed).collect();
         rows.extend(experiments::own().map(|(row, _)| Listed {
             id: row.name,
             paper: "",
@@ -35,15 +35,15 @@ pub fn list(shelf: &Shelf, output: &Output) -> Exit {
         output.json(&rows);
         return Exit::Clean;
     }
-    for paper in &shelf.papers {
+    for paper in &set.papers {
         output.text(&format!("{}  {}\n  {}\n", paper.key, paper.title, paper.question));
-        for sheet in shelf.of(paper) {
+        for sheet in set.of(paper) {
             output.text(&format!("    {:<18} {}\n", sheet.id, sheet.title));
             output.text(&format!("    {:<18} {}\n", "", sheet.question));
         }
     }
     output.text("On real packets: weir lab run --live PAPER\n");
-    for sheet in &shelf.live {
+    for sheet in &set.live {
         output.text(&format!("    {:<18} {}\n", sheet.id, sheet.title));
     }
     output.text("Weir's own\n");
@@ -72,12 +72,12 @@ struct Stated<'a> {
 }
 
 /// Lists what each paper, or this one, states.
-pub fn facts(shelf: &Shelf, paper: Option<&str>, output: &Output) -> Exit {
+pub fn facts(set: &PaperSet, paper: Option<&str>, output: &Output) -> Exit {
     let mut all = Vec::new();
-    let papers = shelf.papers.iter().filter(|row| row.states_facts());
+    let papers = set.papers.iter().filter(|row| row.states_facts());
     let known: Vec<&str> = papers.clone().map(|row| row.key.as_str()).collect();
     for row in papers.filter(|row| paper.is_none_or(|paper| ["all", &row.key].contains(&paper))) {
-        match Shelf::facts(row) {
+        match PaperSet::facts(row) {
             Ok(facts) => all.push(Stated { paper: &row.key, facts }),
             Err(error) => return output.refuse(&error),
         }
@@ -109,7 +109,7 @@ struct Told<'a> {
 
 /// Runs these experiments; exits 1 if a claim fails without a reason, 130 after a stop.
 pub fn run(
-    shelf: &Shelf,
+    set: &PaperSet,
     sheets: &[&Sheet],
     which: &Which,
     only: Option<&str>,
@@ -122,7 +122,7 @@ pub fn run(
     if asked == 0 {
         return output.refuse(NO_CLAIM);
     }
-    let facts = match decided(shelf, sheets, &outcomes) {
+    let facts = match decided(set, sheets, &outcomes) {
         Ok(facts) => facts,
         Err(error) => return output.refuse(&error),
     };
@@ -186,13 +186,13 @@ pub fn run_live(sheets: &[&Sheet], which: &Which, only: Option<&str>, output: &O
 /// # Errors
 /// As [`decide`].
 pub fn decided(
-    shelf: &Shelf,
+    set: &PaperSet,
     sheets: &[&Sheet],
     outcomes: &[Outcome<'_>],
 ) -> Result<Vec<Decided>, String> {
     let has = |id: &str| sheets.iter().any(|sheet| sheet.id == id);
-    let whole = |paper: &str| shelf.select(paper).iter().all(|sheet| has(&sheet.id));
-    let mut facts = decide(shelf, outcomes)?;
+    let whole = |paper: &str| set.select(paper).iter().all(|sheet| has(&sheet.id));
+    let mut facts = decide(set, outcomes)?;
     facts.retain(|decided| !decided.readings.is_empty() || whole(&decided.paper));
     Ok(facts)
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use weir_core::units::Duration;
 use weir_sim::{Report, Scenario, Watch};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "altqtest",
     summary: "two classes of CBQ: alone, together, borrowing; UDP and TCP",
@@ -28,7 +28,7 @@ struct Row {
     tree: String,
     /// Rates of the classes a and b, in kbit/s.
     rates: [u32; 2],
-    /// Whether each borrows.
+    /// Whether each class borrows.
     #[serde(default)]
     borrow: [bool; 2],
     /// The traffic of each: `udp`, `tcp` or `nothing`.

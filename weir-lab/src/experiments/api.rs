@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_gateway::api;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "api",
     summary: "frames lost at 300 000 a second while clients of the API hang, send too much, scrape",
@@ -26,7 +26,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own::live(run)),
 };
 
-/// What clients do until they are told to stop.
+/// The load of clients, until they are told to stop.
 struct Strain {
     name: &'static str,
     work: fn(&Path, &AtomicBool, &Times),

@@ -9,7 +9,7 @@ use crate::claims::{Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
 use weir_sim::{Report, Scenario};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "benita",
     summary: "HTB: the rate sent, by burst, packet size, rate and load",
@@ -36,7 +36,7 @@ struct Row {
     rate: f64,
     /// The rate of each source, in Mbit/s of the generator's frames.
     offered: Vec<f64>,
-    /// Replaces `$burst`.
+    /// The value of `$burst` in the policy.
     burst: String,
     /// Replaces `$kernel`: deviations from `htb-2.6.5`'s defaults.
     #[serde(default = "defaults")]
@@ -168,7 +168,7 @@ fn setup(scenario: &Scenario) -> Setup {
     setup.edge("Linux, eth0", "generator, port 2", &label).tree(&scenario.link.tree)
 }
 
-/// What the interval of each source's packets replaces, and their length.
+/// The names in the scenario for the interval of each source's packets, and for their length.
 const INTERVALS: [&str; 4] = ["interval1", "interval2", "interval3", "interval4"];
 const SIZES: [&str; 4] = ["size1", "size2", "size3", "size4"];
 /// Bytes of a frame that the kernel does not see.

@@ -15,7 +15,7 @@ use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
 use serde::Deserialize;
 use weir_bench::bench::profile::{Profile, Row};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cost",
     summary: "cost of a packet by scheduler, size and classes, from counted instructions",
@@ -85,7 +85,7 @@ const fn cbq(era: Era) -> &'static str {
     }
 }
 
-/// The counted instructions.
+/// The instructions that callgrind counted.
 struct Counts {
     profile: Profile,
     era: Era,
@@ -301,7 +301,7 @@ fn cells(ip: u32) -> f64 {
 const PROFILE: &str = include_str!("../../../bench/profile.json");
 /// Four classes, all with traffic.
 const FOUR: Case = (4, 4);
-/// One class.
+/// A single class.
 const ONE: Case = (1, 1);
 /// A smaller rise is a rounding of floats.
 const LEVEL: f64 = 1.000_001;

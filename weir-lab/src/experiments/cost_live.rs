@@ -1,4 +1,4 @@
-//! What a packet costs on real packets, and what a forwarder does with more than it can take
+//! The cost of real packets, and the behaviour of a forwarder that gets more than it can take
 //! [risso99 §6.2, Tables 4 and 5, Figure 20]: the loop of `weir up` with schedulers beside its
 //! FIFO, and the kernel's bridge with and without HTB.
 //!
@@ -30,7 +30,7 @@ use weir_link::status::{Board, Status};
 use weir_testbed::{Host, RIGHT, Testbed};
 use weir_traffic::flood::{Flood, FloodPlan};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cost-live",
     summary: "cost and overload on real packets: the loop of `weir up`, and the kernel",
@@ -54,7 +54,7 @@ struct Settings {
     loads: Vec<f64>,
 }
 
-/// What forwards.
+/// The bridge that forwards.
 #[derive(Clone, Copy)]
 enum Forwarder {
     /// The loop of `weir up` with this scheduler.
@@ -63,19 +63,19 @@ enum Forwarder {
     Kernel(&'static str),
 }
 
-/// One measurement.
+/// The figures of one run.
 #[derive(Clone, Copy, Default)]
 struct Sample {
-    /// Packets a second.
+    /// In packets a second.
     offered: f64,
     arrived: f64,
-    /// What the loop worked for a packet, in µs; 0 for the kernel.
+    /// The time that the loop worked for a packet, in µs; 0 for the kernel.
     loop_us: f64,
     /// Processor time for a packet that arrived, in µs.
     processor_us: f64,
 }
 
-/// Call [`rig::prepare`] first.
+/// Measures cost and overload; [`rig::prepare`] must be called before.
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let settings: Settings = toml::Value::Table(run.sheet.settings.clone())
         .try_into()

@@ -15,7 +15,7 @@ use weir_link::status::Status;
 use weir_testbed::{END, Host, RIGHT, Scene};
 use weir_traffic::flood::{Flood, FloodPlan};
 
-/// See the module.
+/// A link that carries a flood of small frames.
 pub(super) struct Flooded(pub Scene);
 
 impl Flooded {

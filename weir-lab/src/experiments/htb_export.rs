@@ -10,7 +10,7 @@ use weir_bench::rig;
 use weir_import::export::{self, Filters};
 use weir_testbed::RIGHT;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "htb-export",
     summary: "exported policies in the kernel's HTB against Weir's simulation of them",

@@ -14,7 +14,7 @@ use crate::tree::{CASES, LEAVES, Sharing, tc_lines};
 use weir_bench::rig::{self, Measured};
 use weir_host::error::SystemError;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "htb-kernel",
     summary: "the tree of sharing-live through the kernel's HTB and through Weir's, class by class",

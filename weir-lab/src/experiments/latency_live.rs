@@ -21,7 +21,7 @@ use weir_link::pool::FramePool;
 use weir_link::port::{self, BATCH, PortConfig};
 use weir_testbed::{END, Host, Testbed};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "latency-live",
     summary: "delay of 1000 packets/s on an idle link, by policy of waiting, beside the kernel",
@@ -29,7 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own::live(run)),
 };
 
-/// What forwards, and the most that the median may be, in µs.
+/// The forwarders, and the most that the median may be, in µs.
 const ROWS: [(&str, Option<WaitPolicy>, f64); 4] = [
     ("the kernel's bridge", None, f64::INFINITY),
     ("spin", Some(WaitPolicy::Spin), 20.0),

@@ -11,7 +11,7 @@ use weir_bench::rig;
 pub struct Experiment {
     /// The word behind `measure` in a sheet, or after `weir lab run`.
     pub name: &'static str,
-    /// One sentence.
+    /// One sentence for lists of experiments.
     pub summary: &'static str,
     /// Measures a run of a sheet; most of Weir's own experiments have none.
     pub measure: Option<Measure>,
@@ -25,16 +25,16 @@ pub type Measure = fn(&Run<'_>) -> Result<Measured, String>;
 /// An experiment of Weir's own.
 #[derive(Clone, Copy)]
 pub struct Own {
-    /// Whether it needs private networks, and so privileges.
+    /// It needs private networks, and so privileges.
     pub is_live: bool,
-    /// Whether it runs scenarios from files.
+    /// It runs scenarios from files.
     pub takes_file: bool,
-    /// Whether it has plots.
+    /// It has plots for `--plot`.
     pub draws: bool,
     measure: MeasureOwn,
 }
 
-/// Measures what is asked for; networks can be made by then if the experiment is live.
+/// Measures the requested rows; networks can be made by then if the experiment is live.
 type MeasureOwn = fn(&mut Rows<'_>) -> Result<(), String>;
 
 impl Own {
@@ -100,7 +100,7 @@ macro_rules! experiments {
     ($($module:ident,)*) => {
         $(pub mod $module;)*
 
-        /// Every experiment.
+        /// The experiments of all modules of this folder.
         pub const EXPERIMENTS: &[Experiment] = &[$($module::EXPERIMENT,)*];
     };
 }
@@ -140,18 +140,18 @@ experiments! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::Shelf;
+    use crate::claims::PaperSet;
     use std::collections::BTreeSet;
 
     #[test]
     fn every_sheet_names_an_experiment_that_measures_sheets() {
-        let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
-        for sheet in shelf.sheets.iter().chain(&shelf.live) {
+        let set = PaperSet::open().unwrap_or_else(|error| panic!("{error}"));
+        for sheet in set.sheets.iter().chain(&set.live) {
             let found = find(&sheet.measure).and_then(|experiment| experiment.measure);
             assert!(found.is_some(), "{}: {}", sheet.id, sheet.measure);
         }
         let measured: BTreeSet<&str> =
-            shelf.sheets.iter().chain(&shelf.live).map(|sheet| sheet.measure.as_str()).collect();
+            set.sheets.iter().chain(&set.live).map(|sheet| sheet.measure.as_str()).collect();
         for experiment in EXPERIMENTS {
             let used = measured.contains(experiment.name);
             assert_eq!(experiment.measure.is_some(), used, "{}", experiment.name);
@@ -160,11 +160,11 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
+        let set = PaperSet::open().unwrap_or_else(|error| panic!("{error}"));
         let names: BTreeSet<&str> = EXPERIMENTS.iter().map(|row| row.name).collect();
         assert_eq!(names.len(), EXPERIMENTS.len());
         for (experiment, _) in own() {
-            assert!(shelf.select(experiment.name).is_empty(), "{}", experiment.name);
+            assert!(set.select(experiment.name).is_empty(), "{}", experiment.name);
         }
     }
 }

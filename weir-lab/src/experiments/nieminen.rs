@@ -24,7 +24,7 @@ use weir_core::units::Duration;
 use weir_sim::report::ClassReport;
 use weir_sim::{Report, Scenario, Watch};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "nieminen",
     summary: "voice, video, web and files: proportional delay, CBQ, priorities",
@@ -32,7 +32,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: None,
 };
 
-/// What the schedulers are run with.
+/// A variant of load, sources and margin.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Variant {
@@ -57,7 +57,7 @@ struct Classes {
     scheduler: &'static str,
     /// Milliseconds in the queue: median, mean, 99th percentile, maximum.
     delays: [[f64; 4]; 4],
-    /// Mbit/s sent.
+    /// In Mbit/s, as sent.
     rates: [f64; 4],
     /// Mbit/s in each bin.
     bins: [Vec<f64>; 4],

@@ -10,7 +10,7 @@ use weir_core::link::Packet;
 use weir_core::units::{Duration, Instant};
 use weir_policy::policy;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "packet-size",
     summary: "one cbq class of a quarter of the link, 64 to 9180-byte packets: its share",
@@ -38,7 +38,7 @@ match = [{ proto = "udp" }]
 rate = "1500 kbit/s"
 default = true
 "#;
-/// 500 kbit/s.
+/// 500 kbit/s, in bit/s.
 const SHARE: f64 = 500e3;
 /// Long enough that a packet of 9180 bytes is 0.04 % of the bytes sent.
 const SECONDS: u64 = 400;

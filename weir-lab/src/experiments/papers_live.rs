@@ -22,7 +22,7 @@ use weir_bench::score::calibrate::{self, Calibration};
 use weir_bench::score::{Pair, Side};
 use weir_traffic::{ReceiveReport, SendPlan};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "papers-live",
     summary: "a paper's experiments on real packets, beside the calibrated simulation",
@@ -30,7 +30,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: None,
 };
 
-/// Call [`weir_bench::rig::prepare`] first.
+/// Measures each pair live; [`weir_bench::rig::prepare`] must be called before.
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let seconds: u64 = run.setting("seconds")?;
     let host = calibration()?.host;
@@ -192,8 +192,8 @@ mod tests {
         classes.into_values().collect()
     }
 
-    /// What stands beside a policy for the kernel is imported as that policy, and the export of that
-    /// is imported alike.
+    /// The kernel's commands beside a policy are imported as that policy, and the export of that is
+    /// imported alike.
     #[test]
     fn the_kernels_lines_of_benita_are_the_policies_beside_them() {
         let top: toml::Table = BENITA.parse().unwrap_or_else(|error| panic!("{error}"));

@@ -1,4 +1,4 @@
-//! What proc(5) tells of the processes of a link: what they spend and hold.
+//! The processes of a link in proc(5): the time and memory that they use.
 
 use std::fs;
 use std::io;

@@ -21,7 +21,7 @@ use weir_testbed::Testbed;
 use weir_trace::record::{End, File, Head, LaneHead, RecordReader, RecordWriter};
 use weir_trace::recorded;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "records",
     summary: "records of a link under load: replayed to the bit, and what recording costs the loop",
@@ -223,9 +223,9 @@ impl Pair {
     }
 }
 
-/// What the loop did in a time.
+/// The work of the loop in a time.
 struct Worked {
-    /// For a frame.
+    /// In µs a frame.
     micros: f64,
     per_second: f64,
     lost: u64,

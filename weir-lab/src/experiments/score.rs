@@ -13,7 +13,7 @@ use weir_bench::score::{Pair, SCENARIOS, Side};
 use weir_show::{Kind, Plot};
 use weir_sim::Host;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "score",
     summary: "20 scenarios live and simulated, with what this host adds and without: delays, rates",
@@ -84,7 +84,7 @@ fn measure(pair: &Pair, host: &Host, pictures: &mut Pictures) -> Result<Vec<Row>
     Ok(rows)
 }
 
-/// What the picture shows of each scenario: both scores, and the furthest class of each figure.
+/// The picture of each scenario: both scores, and the furthest class of each figure.
 #[derive(Default)]
 struct Pictures {
     names: Vec<String>,

@@ -25,7 +25,7 @@ use weir_testbed::{Failure, Host, Process, Testbed};
 use weir_trace::capture::CaptureReader;
 use weir_traffic::measure::{MeasureOptions, MeasureReport, measure as compare};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "second-live",
     summary: "what iperf3 and `weir measure` say of a live run",
@@ -33,7 +33,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: None,
 };
 
-/// Call [`rig::prepare`] first.
+/// Measures each pair with a second tool; [`rig::prepare`] must be called before.
 fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let seconds: u64 = run.setting("seconds")?;
     let options: BTreeMap<String, String> = run.setting("iperf3")?;
@@ -72,10 +72,10 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
     Ok(measured)
 }
 
-/// What one way of measuring gives.
+/// The figures of one way of measuring.
 #[derive(Default)]
 struct Opinion {
-    /// Payload in kbit/s.
+    /// Payload that arrived, in kbit/s.
     goodput: f64,
     /// In percent.
     loss: f64,

@@ -15,7 +15,7 @@ use weir_bench::rig::{self, Flow, Measured, Setup};
 use weir_core::units::Rate;
 use weir_testbed::RIGHT;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "shaping-live",
     summary: "one htb class, 1 Mbit/s to 1 Gbit/s, 64 to 1500 B: the rate, beside the kernel's HTB",
@@ -33,7 +33,7 @@ const LOADED_SECONDS: f64 = 10.0;
 /// The part of the grid that is measured under load.
 const LOADED: [(u64, u32); 6] =
     [(1, 1500), (10, 64), (10, 1500), (100, 64), (100, 1500), (1000, 1500)];
-/// What the generator and the bridge manage on a processor each.
+/// The rate that the generator and the bridge reach on a processor each.
 const PACKETS_PER_SECOND_MAX: u64 = 500_000;
 /// Bytes that the policy counts beside the IP packet.
 const HEADER: u32 = 14;
@@ -67,7 +67,7 @@ struct Point {
     ip: u32,
 }
 
-/// What shapes.
+/// The bridge that shapes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Weir,

@@ -8,7 +8,7 @@ use crate::rows::{Options, Row, Rows};
 use crate::tree::{CASES, IP_LENGTHS, MBITS, SCHEDULERS, Sharing};
 use weir_bench::rig;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sharing-live",
     summary: "a three-level tree at 30 and 100 Mbit/s with idle leaves: each class at the receiver",

@@ -5,7 +5,7 @@ use super::{Experiment, Own};
 use crate::rows::Rows;
 use crate::tree::{CASES, IP_LENGTHS, Sharing};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sharing-sim",
     summary: "the same tree in virtual time, 1 kbit/s to 100 Gbit/s, against the fluid ideal",

@@ -1,4 +1,4 @@
-//! What looking costs: a link of `weir up` carries a flood while ten viewers look at its page, one
+//! The cost of viewers: a link of `weir up` carries a flood while ten viewers look at its page, one
 //! of them stalled, or while its metrics are scraped. It may lose no frame by that, and its
 //! processor time a frame may grow by 3 % at most.
 //!
@@ -21,7 +21,7 @@ use weir_gateway::api;
 use weir_link::status::Status;
 use weir_testbed::has_argument;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "viewers",
     summary: "frames lost and processor time at 300 000 frames a second while ten viewers look",
@@ -29,13 +29,13 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own::live(run)),
 };
 
-/// Who looks.
+/// The viewers of a case.
 struct Look {
     name: &'static str,
     classes: u32,
     /// Lines of the deployment.
     extra: &'static str,
-    /// What each of them does until it is told to stop; it counts what it was answered.
+    /// The work of each viewer until it is told to stop; it counts the answers.
     each: &'static [fn(&Flooded, &AtomicBool, &AtomicU64)],
 }
 
@@ -55,7 +55,7 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
         .try_for_each(|look| rows.measure(look.name, |options| measure(look, options.duration)))
 }
 
-/// What the link has done and spent so far.
+/// The frames and processor time of the link so far.
 struct Spent {
     frames: u64,
     lost: u64,
@@ -66,7 +66,7 @@ struct Spent {
     at: Instant,
 }
 
-/// What a spell cost.
+/// The cost of a spell.
 struct Spell {
     ns_a_frame: f64,
     lost: u64,
@@ -283,7 +283,7 @@ const PAIR_SECONDS: u64 = 2;
 const PAIRS_MIN: u32 = 5;
 /// As many make their median certain to about a percent on a machine of two processors.
 const PAIRS_MAX: u32 = 40;
-/// The shortest spell.
+/// No spell is shorter.
 const SPELL_MIN: Duration = Duration::from_millis(500);
 /// The time in which those who look come.
 const SETTLE: Duration = Duration::from_millis(500);

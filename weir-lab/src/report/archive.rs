@@ -7,7 +7,7 @@
 //! Invariant: the same results give the same bytes, since no time and no owner is written.
 
 use super::{About, html};
-use crate::claims::{Decided, Outcome, Shelf};
+use crate::claims::{Decided, Outcome, PaperSet};
 use flate2::{Compression, GzBuilder};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -19,7 +19,7 @@ use tar::{Builder, EntryType, Header};
 /// A file that the user adds: its name in the archive, and what it has.
 pub type More = (String, Vec<u8>);
 
-/// What `manifest.json` says.
+/// The contents of `manifest.json`.
 #[derive(Serialize)]
 struct Manifest<'a> {
     version: &'a str,
@@ -55,7 +55,7 @@ type Files = BTreeMap<String, (Vec<u8>, Option<String>)>;
 /// # Errors
 /// When a result cannot be written as JSON.
 pub fn archive(
-    shelf: &Shelf,
+    set: &PaperSet,
     (outcomes, facts): (&[Outcome<'_>], &[Decided]),
     about: &About,
     more: &[More],
@@ -64,7 +64,7 @@ pub fn archive(
     let mut add = |path: &str, bytes: Vec<u8>| files.insert(path.to_owned(), (bytes, None));
     add("README.txt", README.into());
     add("CITATION.cff", CITATION.into());
-    add("report.html", html(shelf, outcomes, facts, about).into());
+    add("report.html", html(set, outcomes, facts, about).into());
     add("results.json", serde_json::to_vec_pretty(&Told { facts, experiments: outcomes })?);
     add("facts.csv", facts_csv(facts).into());
     add("claims.csv", claims_csv(outcomes).into());
@@ -75,8 +75,8 @@ pub fn archive(
         add(&format!("more/{name}"), bytes.clone());
     }
     let ran = |key: &str| outcomes.iter().any(|outcome| outcome.sheet.paper == key);
-    for paper in shelf.papers.iter().filter(|paper| ran(&paper.key)) {
-        for (path, bytes) in Shelf::files(paper) {
+    for paper in set.papers.iter().filter(|paper| ran(&paper.key)) {
+        for (path, bytes) in PaperSet::files(paper) {
             add(&path, bytes.to_vec());
         }
     }
@@ -208,7 +208,7 @@ fn sum(bytes: &[u8]) -> String {
 }
 
 const FOLDER: &str = "weir-lab";
-/// What a packet costs, in instructions, of which the models of machines are made.
+/// The cost of a packet in instructions, from which the models of machines are made.
 const PROFILE: &str = include_str!("../../../bench/profile.json");
 const CITATION: &str = include_str!("../../../CITATION.cff");
 const README: &str = "\
@@ -242,13 +242,13 @@ mod tests {
 
     /// Runs an experiment and returns its archive, and the files that are in it.
     fn made(id: &str, more: &[More]) -> (Vec<u8>, BTreeMap<String, Vec<u8>>) {
-        let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
+        let set = PaperSet::open().unwrap_or_else(|error| panic!("{error}"));
         let request = Request { eras: Eras::Both, only: None, seed: 1, threads: 1, stop: &NEVER };
-        let sheets = shelf.select(id);
+        let sheets = set.select(id);
         let outcomes = crate::experiments::run(&sheets, &request, &|_, _, _| {});
-        let facts = decide(&shelf, &outcomes).unwrap_or_else(|error| panic!("{error}"));
+        let facts = decide(&set, &outcomes).unwrap_or_else(|error| panic!("{error}"));
         let about = About::this("weir lab archive".to_owned(), 1);
-        let bytes = archive(&shelf, (&outcomes, &facts), &about, more);
+        let bytes = archive(&set, (&outcomes, &facts), &about, more);
         let bytes = bytes.unwrap_or_else(|error| panic!("{error}"));
         let mut files = BTreeMap::new();
         let mut tar = tar::Archive::new(GzDecoder::new(bytes.as_slice()));

@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Headline {
     /// Facts of papers that hold.
     pub holds: usize,
-    /// Those of them that hold in the sound run, too, and so are no evidence of a fault.
+    /// Facts of these that hold in the sound run, too, and so are no evidence of a fault.
     pub sound_too: usize,
     /// Facts that hold under one reading of the source and fail under another.
     pub under_one: usize,

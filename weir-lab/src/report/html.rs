@@ -3,16 +3,16 @@
 use super::facts::{Headline, what};
 use super::{About, Tally, overview};
 use crate::claims::{
-    Decided, Decision, Era, Judged, Kind, Measured, Outcome, Paper, Plot, Setup, Sheet, Shelf,
+    Decided, Decision, Era, Judged, Kind, Measured, Outcome, Paper, PaperSet, Plot, Setup, Sheet,
     Table, Verdict,
 };
 use maud::{DOCTYPE, Markup, PreEscaped, html as page};
 use weir_show::{Origin, legend, look, setup_svg, svg};
 
 /// Returns the report of these outcomes; papers without a run are left out.
-pub fn html(shelf: &Shelf, outcomes: &[Outcome<'_>], facts: &[Decided], about: &About) -> String {
+pub fn html(set: &PaperSet, outcomes: &[Outcome<'_>], facts: &[Decided], about: &About) -> String {
     let ran = |paper: &&Paper| outcomes.iter().any(|outcome| outcome.sheet.paper == paper.key);
-    let papers: Vec<&Paper> = shelf.papers.iter().filter(ran).collect();
+    let papers: Vec<&Paper> = set.papers.iter().filter(ran).collect();
     let page = page! {
         (DOCTYPE)
         html lang="en" {
@@ -28,7 +28,7 @@ pub fn html(shelf: &Shelf, outcomes: &[Outcome<'_>], facts: &[Decided], about: &
                 (origin(about))
                 (contents(&papers, outcomes, facts))
                 (pictures(&papers, outcomes))
-                @for paper in &papers { (of_paper(paper, shelf, outcomes, facts)) }
+                @for paper in &papers { (of_paper(paper, set, outcomes, facts)) }
             }
         }
     };
@@ -132,9 +132,9 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-fn of_paper(paper: &Paper, shelf: &Shelf, outcomes: &[Outcome<'_>], facts: &[Decided]) -> Markup {
+fn of_paper(paper: &Paper, set: &PaperSet, outcomes: &[Outcome<'_>], facts: &[Decided]) -> Markup {
     let ran = |sheet: &&Sheet| outcomes.iter().any(|outcome| outcome.sheet.id == sheet.id);
-    let sheets: Vec<&Sheet> = shelf.of(paper).filter(ran).collect();
+    let sheets: Vec<&Sheet> = set.of(paper).filter(ran).collect();
     page! {
         section id=(paper.key) {
             h2 { (paper.title) }

@@ -1,27 +1,27 @@
 //! Writes the claims as tables in Markdown, a page a paper; equal on every machine.
 
 use super::facts::{Headline, fact_row, what};
-use crate::claims::{Decided, Era, Judged, Outcome, Paper, Sheet, Shelf, Verdict};
+use crate::claims::{Decided, Era, Judged, Outcome, Paper, PaperSet, Sheet, Verdict};
 
 /// A page of `docs/lab/`.
 pub struct Page {
-    /// The file's name.
+    /// The name of the file in `docs/lab/`.
     pub file: String,
-    /// Its text.
+    /// The whole page in Markdown.
     pub text: String,
 }
 
 /// Returns `docs/lab/`: the index, then a page a paper with every fact, experiment and claim.
-pub fn markdown(shelf: &Shelf, outcomes: &[Outcome<'_>], facts: &[Decided]) -> Vec<Page> {
+pub fn markdown(set: &PaperSet, outcomes: &[Outcome<'_>], facts: &[Decided]) -> Vec<Page> {
     let all = Headline::of(facts, outcomes);
     let mut index = format!("{HEAD}\n{all}.\n\n{INDEX_COLUMNS}");
     let mut pages = Vec::new();
-    for paper in &shelf.papers {
+    for paper in &set.papers {
         let headline = headline(paper, outcomes, facts);
         index += &index_row(paper, &headline);
         let mut text = head(paper, &headline);
         text += &table(facts.iter().filter(|decided| decided.paper == paper.key));
-        shelf.of(paper).for_each(|sheet| text += &section(sheet, outcomes));
+        set.of(paper).for_each(|sheet| text += &section(sheet, outcomes));
         pages.push(Page { file: format!("{}.md", paper.key), text });
     }
     pages.insert(0, Page { file: INDEX.to_owned(), text: index });

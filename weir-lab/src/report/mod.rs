@@ -17,9 +17,9 @@ use crate::claims::{Outcome, Verdict};
 /// The origin of the figures.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// The command line.
+    /// The command line that made the figures.
     pub command: String,
-    /// The first seed.
+    /// The first seed of the runs.
     pub seed: u64,
     /// The version of the program.
     pub version: String,
@@ -37,7 +37,7 @@ impl About {
 /// The number of claims with each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Claims that hold.
+    /// Claims that hold as written.
     pub holds: usize,
     /// Claims that fail with a reason in the sheet.
     pub explained: usize,

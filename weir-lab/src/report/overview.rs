@@ -42,7 +42,7 @@ fn first_plot(outcome: &Outcome<'_>) -> Option<Plot> {
     Some(Plot { title: format!("{}, {}", plot.title, outcome.era.name()), ..plot })
 }
 
-/// Whose value a measured one is beside.
+/// The origin of the value beside a measured one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Whose {
     Paper,
@@ -139,9 +139,9 @@ mod tests {
 
     #[test]
     fn a_value_is_called_what_it_is() {
-        let shelf = crate::claims::Shelf::open().unwrap_or_else(|error| panic!("{error}"));
+        let set = crate::claims::PaperSet::open().unwrap_or_else(|error| panic!("{error}"));
         let whose = |id: &str| -> Vec<Option<Whose>> {
-            let sheet = shelf.sheets.iter().find(|sheet| sheet.id == id).expect("an experiment");
+            let sheet = set.sheets.iter().find(|sheet| sheet.id == id).expect("an experiment");
             sheet.claims.iter().filter(|claim| given(claim).is_some()).map(Whose::of).collect()
         };
         let count = |all: &[Option<Whose>], one| all.iter().filter(|it| **it == Some(one)).count();

@@ -120,6 +120,6 @@ fn check(experiment: &Experiment) -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
-/// What a machine may lack beside what is found out before: the kernel's scheduler, the program
-/// `weir`.
+/// The parts that a machine may lack beside those that are looked for before: the kernel's
+/// scheduler, the program `weir`.
 const LACKING: [&str; 3] = ["install iproute2", "use a kernel that", "starts the program `weir`"];

@@ -3,16 +3,14 @@
 //! A guard is measured as an alarm is, second by second; the first second that breaks it is enough,
 //! since what follows is only that the policy of before comes back.
 
-use std::sync::Arc;
-
 use weir_core::account::HISTOGRAMS_MAX;
 use weir_core::ids::ClassId;
-use weir_core::units::Instant;
 use weir_policy::deployment::{Deployment, Watch, watch};
-use weir_policy::policy::{Goal, Measure, Metric, Promised};
+use weir_policy::policy::{Measure, Metric, Promised};
 
+use super::Gauged;
+use super::condition::{Condition, measure, metric_of};
 use super::window::{self, Window};
-use super::{Gauge, Gauged, LeafMeasures, Places};
 
 /// The guards of a change.
 #[derive(Debug, Default)]
@@ -31,10 +29,7 @@ pub struct Broken {
 struct Guard {
     /// As written, and in which direction.
     text: String,
-    condition: Promised<ClassId>,
-    gauge: Arc<Gauge>,
-    leaves: [Vec<usize>; 2],
-    before: Option<(Instant, Vec<LeafMeasures>)>,
+    condition: Condition,
 }
 
 impl Guards {
@@ -85,27 +80,14 @@ impl Guard {
         deployment: &Deployment,
         gauged: &mut [Gauged],
     ) -> Option<Self> {
-        let places = Places::of(watch, deployment, gauged)?;
+        let condition = Condition::of(watch, deployment, gauged)?;
         let way = &deployment.directions[watch.direction].name;
-        Some(Self {
-            text: format!("`{text}` in `{way}`"),
-            condition: watch.when.clone(),
-            gauge: places.gauge,
-            leaves: places.leaves,
-            before: None,
-        })
+        Some(Self { text: format!("`{text}` in `{way}`"), condition })
     }
 
     fn check(&mut self) -> Option<Broken> {
-        let known = self.before.as_ref().map(|before| before.0);
-        let (at, counts) = self.gauge.newer(known)?;
-        let (since, before) = self.before.replace((at, counts))?;
-        let (_, now) = self.before.as_ref()?;
-        let window = |class: usize| {
-            let leaves = self.leaves[class].iter().map(|leaf| (&before[*leaf], &now[*leaf]));
-            Window::of(at.since(since), leaves)
-        };
-        let measured = breach(&self.condition, [window(0), window(1)])?;
+        let second = self.condition.newer()?;
+        let measured = breach(&self.condition.promised, &second.windows)?;
         Some(Broken { text: format!("{}: it was {measured}", self.text) })
     }
 }
@@ -124,14 +106,9 @@ fn lacks_delays(watch: &Watch, deployment: &Deployment) -> bool {
 /// Returns what was measured if the windows of the class and of the class of the goal break the
 /// condition. What was not measured, because no packet left, breaks none; nor does a class that
 /// sends less than it should because it has no more to send.
-fn breach(condition: &Promised<ClassId>, windows: [Window; 2]) -> Option<String> {
-    let Measure::Class(_, metric) = condition.measure else { return None };
-    let value = windows[0].measure(metric)?;
-    let goal = match &condition.goal {
-        Goal::Value(value) => *value,
-        Goal::Part(part, Measure::Class(_, metric)) => windows[1].measure(*metric)? * part,
-        Goal::Part(_, Measure::Fairness) => return None,
-    };
+fn breach(condition: &Promised<ClassId>, windows: &[Window; 2]) -> Option<String> {
+    let (metric, (value, goal)) = (metric_of(condition), measure(condition, windows));
+    let (value, goal) = value.zip(goal)?;
     let is_idle = metric == Metric::Rate && !condition.comparison.wants_less() && !windows[0].waits;
     let is_broken = !is_idle && !condition.comparison.holds(value, goal);
     is_broken.then(|| window::text(metric, value))
@@ -142,9 +119,10 @@ pub const GUARDS_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
+    use super::super::LeafMeasures;
     use super::*;
     use weir_core::units::Duration;
-    use weir_policy::policy::Comparison;
+    use weir_policy::policy::{Comparison, Goal};
 
     /// A second in which so many packets of 1000 bytes left, each this late, and packets waited all
     /// the time or not; checks whether it breaks the condition.
@@ -164,7 +142,7 @@ mod tests {
         let window = || Window::of(Duration::from_secs(1), std::iter::once((&before, &now)));
         let measure = Measure::Class(ClassId(1), metric);
         let condition = Promised { measure, comparison, goal: Goal::Value(goal) };
-        let found = breach(&condition, [window(), window()]);
+        let found = breach(&condition, &[window(), window()]);
         assert_eq!(found.is_some(), is_broken, "{metric:?} {comparison} {goal}: {found:?}");
     }
 

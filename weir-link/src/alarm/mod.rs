@@ -5,6 +5,7 @@
 //! that begins or ends is an event, and another process runs the program of the alarm or tells its
 //! webhook. Invariant: each alarm begins and ends in turn in each direction.
 
+mod condition;
 mod gauge;
 mod guard;
 mod window;
@@ -12,17 +13,16 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use weir_core::ids::{ClassId, LeafId};
+use weir_core::ids::ClassId;
 use weir_core::units::Instant;
 use weir_policy::Policy;
-use weir_policy::deployment::{Alarm, Deployment, Watch};
-use weir_policy::policy::{Goal, Measure, Metric, Promised};
+use weir_policy::deployment::{Alarm, Deployment};
+use weir_policy::policy::{Metric, Promised};
 
 use crate::bridge::Bridge;
 use crate::events::fault::{Fault, Manner, Moment, Observation};
 use crate::events::{About, Kind, Measured, Reporter};
+use condition::{Condition, Second, class_of, measure, metric_of};
 pub(crate) use gauge::{Gauge, Gauged, LeafMeasures};
 pub use guard::{Broken, Guards};
 use weir_host::wait::{monotonic_ns, realtime_ns};
@@ -42,11 +42,7 @@ struct Watched {
     /// The condition as written, the direction, and for how long, for people.
     when: String,
     class: String,
-    condition: Promised<ClassId>,
-    gauge: Arc<Gauge>,
-    /// For the class of the measure, and for that of the goal: where its leaves are in the gauge.
-    leaves: [Vec<usize>; 2],
-    before: Option<(Instant, Vec<LeafMeasures>)>,
+    condition: Condition,
     /// The last measured value and its limit, as text.
     measured: Measured,
     fault: Fault,
@@ -67,10 +63,10 @@ impl Alarms {
         let mut gauged: Vec<_> = deployment.bridges.iter().map(|_| Gauged::default()).collect();
         for alarm in &deployment.alarms {
             for watch in &alarm.watches {
-                let Some(places) = Places::of(watch, deployment, &mut gauged) else { continue };
+                let condition = Condition::of(watch, deployment, &mut gauged);
                 let direction = &deployment.directions[watch.direction];
                 let about = (direction.name.as_str(), &direction.policy);
-                watched.push(Watched::new(alarm, watch, about, (places.gauge, places.leaves)));
+                watched.extend(condition.map(|condition| Watched::new(alarm, about, condition)));
             }
         }
         (Self { watched, reporter }, gauged)
@@ -90,56 +86,22 @@ impl Alarms {
     /// from a thread that does not forward.
     pub fn check(&mut self) {
         for watched in &mut self.watched {
-            let gauge = Arc::clone(&watched.gauge);
-            if let Some((at, counts)) = gauge.newer(watched.before.as_ref().map(|before| before.0))
-            {
-                watched.check(at, counts, &self.reporter);
+            if let Some(second) = watched.condition.newer() {
+                watched.check(&second, &self.reporter);
             }
         }
     }
 }
 
-/// Where what a condition is about is counted.
-struct Places {
-    gauge: Arc<Gauge>,
-    /// Of the class of the measure, and of that of the goal.
-    leaves: [Vec<usize>; 2],
-}
-
-impl Places {
-    /// Has the bridge of a direction count the classes of a condition.
-    fn of(watch: &Watch, deployment: &Deployment, gauged: &mut [Gauged]) -> Option<Self> {
-        let mut bridges = deployment.bridges.iter().enumerate();
-        // A lane for each direction comes first in its bridge.
-        let (bridge, lane) = bridges.find_map(|(bridge, of)| {
-            let lane = of.directions.iter().position(|way| *way == watch.direction)?;
-            Some((bridge, lane))
-        })?;
-        let policy = &deployment.directions[watch.direction].policy;
-        let [measured, goal] = Watched::classes(watch, policy)
-            .map(|leaves| leaves.into_iter().map(|leaf| (lane, leaf)).collect::<Vec<_>>());
-        let (gauge, measured) = gauged[bridge].add(measured);
-        let leaves = [measured, gauged[bridge].add(goal).1];
-        Some(Self { gauge, leaves })
-    }
-}
-
 impl Watched {
-    fn new(
-        alarm: &Alarm,
-        watch: &Watch,
-        (direction, policy): (&str, &Policy),
-        (gauge, leaves): (Arc<Gauge>, [Vec<usize>; 2]),
-    ) -> Self {
-        let class = class_of(&watch.when.measure).map(|class| policy.link.tree.class(class));
+    fn new(alarm: &Alarm, (direction, policy): (&str, &Policy), condition: Condition) -> Self {
+        let class = class_of(&condition.promised.measure);
+        let class = class.map(|class| policy.link.tree.class(class));
         Self {
             name: alarm.name.clone(),
             when: format!("`{}` in `{direction}`", alarm.when),
             class: class.map(|class| class.name.clone()).unwrap_or_default(),
-            condition: watch.when.clone(),
-            gauge,
-            leaves,
-            before: None,
+            condition,
             measured: Measured::default(),
             fault: Fault::new(Manner {
                 kind: Kind::AlarmBegan,
@@ -150,35 +112,12 @@ impl Watched {
         }
     }
 
-    /// Returns the leaves of the class of the measure, and of that of the goal.
-    fn classes(watch: &Watch, policy: &Policy) -> [Vec<LeafId>; 2] {
-        let goal = match &watch.when.goal {
-            Goal::Part(_, measure) => class_of(measure),
-            Goal::Value(_) => None,
-        };
-        [class_of(&watch.when.measure), goal].map(|class| {
-            let tree = &policy.link.tree;
-            let is_below = |leaf: &LeafId| {
-                class.is_some_and(|class| tree.path(tree.class_of(*leaf)).any(|one| one == class))
-            };
-            tree.leaves().map(|(leaf, _)| leaf).filter(is_below).collect()
-        })
-    }
-
-    fn check(&mut self, at: Instant, counts: Vec<LeafMeasures>, reporter: &Reporter) {
-        let Some((since, before)) = self.before.replace((at, counts)) else { return };
-        let (_, now) = self.before.as_ref().expect("it was just put there");
-        let window = |class: usize| {
-            Window::of(
-                at.since(since),
-                self.leaves[class].iter().map(|at| (&before[*at], &now[*at])),
-            )
-        };
-        let judged = judge(&self.condition, [window(0), window(1)]);
-        let dropped = self.leaves[0].iter().map(|at| now[*at].dropped).sum();
-        let observation = Observation { since: judged.holds.then_some(since), total: dropped };
-        let age = Instant::from_nanos(monotonic_ns()).since(at).as_nanos();
-        let moment = Moment { now: at, wall_ns: realtime_ns().saturating_sub(age) };
+    fn check(&mut self, second: &Second, reporter: &Reporter) {
+        let judged = judge(&self.condition.promised, &second.windows);
+        let since = judged.holds.then_some(second.since);
+        let observation = Observation { since, total: second.dropped };
+        let age = Instant::from_nanos(monotonic_ns()).since(second.at).as_nanos();
+        let moment = Moment { now: second.at, wall_ns: realtime_ns().saturating_sub(age) };
         // An alarm whose class fell silent ends with what was measured last.
         let verb = if judged.value.is_some() { "is" } else { "was" };
         let Measured { value, limit } = std::mem::take(&mut self.measured);
@@ -203,20 +142,9 @@ struct Judged {
 
 /// Compares the measures of a window: that of the class, and that of the class of the goal. What
 /// was not measured, because no packet left, does not hold.
-fn judge(condition: &Promised<ClassId>, windows: [Window; 2]) -> Judged {
-    let metric = match &condition.measure {
-        Measure::Class(_, metric) => *metric,
-        // No alarm has it.
-        Measure::Fairness => Metric::Rate,
-    };
-    let value = windows[0].measure(metric);
-    let goal = match &condition.goal {
-        Goal::Value(value) => Some(*value),
-        Goal::Part(part, Measure::Class(_, metric)) => {
-            windows[1].measure(*metric).map(|value| value * part)
-        }
-        Goal::Part(_, Measure::Fairness) => None,
-    };
+fn judge(condition: &Promised<ClassId>, windows: &[Window; 2]) -> Judged {
+    let metric = metric_of(condition);
+    let (value, goal) = measure(condition, windows);
     // A class that has nothing to send is in no trouble, however little it sends.
     let wants = metric == Metric::Rate && condition.comparison.wants_less();
     let may_hold = !wants || windows[0].waits;
@@ -226,11 +154,4 @@ fn judge(condition: &Promised<ClassId>, windows: [Window; 2]) -> Judged {
     };
     let text = |value: Option<f64>| value.map(|it| window::text(metric, it));
     Judged { holds, value: text(value), limit: text(goal) }
-}
-
-fn class_of(measure: &Measure<ClassId>) -> Option<ClassId> {
-    match measure {
-        Measure::Class(class, _) => Some(*class),
-        Measure::Fairness => None,
-    }
 }

@@ -2,9 +2,11 @@
 
 use super::window::Window;
 use super::*;
+use std::sync::Arc;
 use weir_core::account::Histogram;
+use weir_core::ids::LeafId;
 use weir_core::units::Duration;
-use weir_policy::policy::{Comparison, Metric};
+use weir_policy::policy::{Comparison, Goal, Measure, Metric};
 
 /// One second of a class: packets of 1000 bytes, each as late as `delay_ms`.
 #[derive(Clone, Copy)]
@@ -39,19 +41,15 @@ fn counts(seconds: &[Second]) -> Vec<LeafMeasures> {
 /// the kind, and the value that was measured.
 fn check(when: (Metric, Comparison, f64), seconds: &[Second], expected: &[&str]) {
     let (metric, comparison, goal) = when;
-    let condition = Promised {
-        measure: Measure::Class(ClassId(1), metric),
-        comparison,
-        goal: Goal::Value(goal),
-    };
+    let measure = Measure::Class(ClassId(1), metric);
+    let promised = Promised { measure, comparison, goal: Goal::Value(goal) };
+    let (gauge, leaves) = (Arc::default(), [vec![0], Vec::new()]);
+    let condition = Condition { promised, gauge, leaves, before: None };
     let mut watched = Watched {
         name: "page".to_owned(),
         when: "`condition` in `upload`".to_owned(),
         class: "voice".to_owned(),
         condition,
-        gauge: Arc::default(),
-        leaves: [vec![0], Vec::new()],
-        before: None,
         measured: Measured::default(),
         fault: Fault::new(Manner {
             kind: Kind::AlarmBegan,
@@ -64,7 +62,9 @@ fn check(when: (Metric, Comparison, f64), seconds: &[Second], expected: &[&str])
     let mut lines = Vec::new();
     for (second, counts) in counts(seconds).into_iter().enumerate() {
         let at = Instant::from_nanos((second as u64 + 100) * 1_000_000_000);
-        watched.check(at, vec![counts], &reporter);
+        if let Some(second) = watched.condition.add(at, vec![counts]) {
+            watched.check(&second, &reporter);
+        }
         log.take(|event| {
             let verb = if seconds.last().is_some_and(|last| last.sent == 0) { "was" } else { "is" };
             let says = |value: &str| event.detail.ends_with(&format!("it {verb} {value}"));

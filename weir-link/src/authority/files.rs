@@ -17,7 +17,7 @@ use weir_policy::file::read_named;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contents {
-    /// A text.
+    /// Bytes that are UTF-8.
     Text(String),
     /// Other bytes, of which a finding tells.
     Bytes(Vec<u8>),
@@ -33,7 +33,7 @@ impl Contents {
     }
 }
 
-/// See the module.
+/// The files that a forwarder may read, and their texts: see the module.
 #[derive(Debug, Default)]
 pub struct Files {
     texts: Texts,
@@ -121,8 +121,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Asks for files, by what follows a folder, of a deployment in it that names `p/up.toml`,
-    /// which names `list.csv` and an absolute path; those that are read are expected.
+    /// Requests files, by the rest of their paths behind a folder, of a deployment there that names
+    /// `p/up.toml`, which names `list.csv` and an absolute path; those that are read are expected.
     fn check(asked: &[&str], expected: &[&str]) {
         let number = std::process::id();
         let folder = std::env::temp_dir()

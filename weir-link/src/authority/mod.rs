@@ -77,21 +77,21 @@ pub trait Authority: Send {
 pub enum PortRequest {
     /// Open the interface. It is the first request; everything else follows from it.
     Open {
-        /// See [`PortRequest`].
+        /// Sockets take frames from the start: see [`PortRequest`].
         intake: bool,
     },
     /// Bind sockets to the interface that has the configured name now. Packet sockets are passed,
     /// the sending one first; of AF_XDP sockets the authority has those of
     /// [`PortRequest::Sockets`].
     Bind {
-        /// See [`PortRequest`].
+        /// Sockets take frames from the start: see [`PortRequest`].
         intake: bool,
         /// Make the receiving sockets anew: those of a fanout group cannot be bound again.
         anew: bool,
     },
     /// Join the receiving sockets, which are passed, into a group that sorts frames.
     Sort {
-        /// See [`PortRequest`].
+        /// Sockets take frames from the start: see [`PortRequest`].
         intake: bool,
     },
     /// Make AF_XDP sockets over the pool's memory. A process of its own passes the memory's file.

@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// Asks a server without a deployment to sort the frames of port 0 so.
+    /// Requests from a server without a deployment that it sorts the frames of port 0 so.
     fn sort(sorting: Sorting) -> Option<std::result::Result<Reply, Refusal>> {
         let mut server = AuthorityServer::new(vec![PortConfig::new("weir-none9")]);
         let (here, there) = Channel::pair().expect("there are descriptors");

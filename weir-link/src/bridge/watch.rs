@@ -20,7 +20,7 @@ pub(super) struct Watch {
     pub(super) stalled: Duration,
     /// By how much the system woke the loop late, beyond what is usual; a sum.
     late: Duration,
-    /// Counts for alarms.
+    /// The counts by which alarms are judged.
     gauged: Gauged,
 }
 

@@ -44,9 +44,9 @@ pub struct Texts {
 pub struct Joined {
     /// The path of their policy.
     pub file: String,
-    /// Those that left.
+    /// The names of classes that left.
     pub removed: Vec<String>,
-    /// Those that joined or were retuned, each with its table.
+    /// The names of classes that joined or were retuned, each with its table.
     pub tables: Vec<(String, Arc<str>)>,
     /// How many joined, were retuned, and left.
     pub counts: Counts,
@@ -55,11 +55,11 @@ pub struct Joined {
 /// How many classes did what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
-    /// Joined.
+    /// Classes that joined.
     pub added: u64,
-    /// Got other values.
+    /// Classes that got other values.
     pub retuned: u64,
-    /// Left.
+    /// Classes that left.
     pub removed: u64,
 }
 
@@ -68,11 +68,11 @@ pub struct Counts {
 pub struct File {
     /// Its name or path.
     pub name: String,
-    /// What it contains.
+    /// The whole text.
     pub text: String,
 }
 
-/// A change.
+/// A change of the policies of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
     /// Its number, from 1.
@@ -81,36 +81,36 @@ pub struct Entry {
     pub at_ns: u64,
     /// The user who asked for it; `None` if none did, or the kernel does not tell.
     pub user: Option<u32>,
-    /// What made it.
+    /// The command or the cause of the change.
     pub origin: Origin,
     /// Why, in the words of that user.
     pub reason: String,
-    /// What changed, in a line.
+    /// A line that names the differences.
     pub what: String,
     /// Of classes that joined and left one by one: how many, in all requests that the entry stands
     /// for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
-    /// Whether it goes unless it is confirmed, or unless guards hold.
+    /// The change is undone unless it is confirmed, or unless guards hold.
     #[serde(default)]
     pub on_trial: bool,
-    /// What the link runs since; `None` if it was forgotten.
+    /// The texts that were in force after it; `None` if they were forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub texts: Option<Texts>,
 }
 
-/// What made a change.
+/// The command or the cause of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// `weir up` or `weir restart`: the files were read.
     #[default]
     Start,
-    /// `weir set`.
+    /// `weir set`: values were changed.
     Set,
     /// `weir reload`, or SIGHUP.
     Reload,
-    /// `weir rollback`.
+    /// `weir rollback`: an earlier change was undone.
     Rollback,
     /// `weir class`: classes joined or left.
     Class,
@@ -123,8 +123,8 @@ pub enum Origin {
 pub struct History {
     entries: VecDeque<Entry>,
     last: u64,
-    /// What the files contained when they were read last, and the time before; however many changes
-    /// there were since.
+    /// The contents of the files when they were read last, and the time before; however many
+    /// changes there were since.
     #[serde(default)]
     read: [Option<Identity>; 2],
 }

@@ -46,7 +46,7 @@ pub struct Joins {
 struct News {
     bridge: usize,
     lane: usize,
-    /// Its direction.
+    /// The index of its direction.
     way: usize,
     tenants: Vec<(LeafId, Tenant)>,
 }
@@ -172,7 +172,7 @@ impl Joins {
         Ok(Self { bridges, news })
     }
 
-    /// Tells records what classes do.
+    /// Writes into records which classes joined or left.
     pub fn note(&mut self, note: &record::Joins) {
         for (_, joins) in self.bridges.iter_mut().flat_map(|bridge| &mut bridge.lanes) {
             joins.note = Some(Step::Joins(Box::new(note.clone())));
@@ -213,7 +213,7 @@ impl Joins {
     }
 }
 
-/// Tells readers which policies are in force, after classes joined or left.
+/// Shows readers of the status which policies are in force, after classes joined or left.
 pub fn set_identities(deployment: &Deployment, ways: &[usize], handles: &[ChangeHandle]) {
     for (bridge, handle) in deployment.bridges.iter().zip(handles) {
         for (lane, way) in bridge.directions.iter().enumerate().filter(|row| ways.contains(row.1)) {

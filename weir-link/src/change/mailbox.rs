@@ -14,7 +14,7 @@ use crate::status::Labels;
 
 /// A change on its way to a loop, or what it replaced on the way back.
 pub(crate) enum Offer {
-    /// Other policies.
+    /// Policies that replace those of all lanes.
     Change(Box<BridgeChange>),
     /// Classes that join and leave.
     Joins(Box<BridgeJoins>),
@@ -34,7 +34,7 @@ pub struct ChangeHandle {
     is_offered: bool,
 }
 
-/// The loop's side.
+/// The side of the run loop.
 pub(crate) struct Inbox {
     offers: Receiver<Offer>,
     returned: SyncSender<Offer>,

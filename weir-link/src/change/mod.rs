@@ -85,7 +85,7 @@ impl Transaction {
         Ok(Self { bridges: bridges?, alarms, guards })
     }
 
-    /// Tells records what the change is: the files that `new` of [`Transaction::prepare`] was read
+    /// Writes the change into records: the files that `new` of [`Transaction::prepare`] was read
     /// from, who asks for it, and why.
     pub fn note(&mut self, new: &Deployment, (files, user, reason): (&[File], &str, &str)) {
         let files = record_files(files);

@@ -48,7 +48,7 @@ pub struct InterfaceFacts {
     pub queues: Option<u32>,
     /// The work that it does for the kernel.
     pub features: Features,
-    /// Whether it obeys pause frames, and whether it sends them.
+    /// Pause frames: received ones are obeyed, and own ones are sent.
     pub pause: Option<[bool; 2]>,
     /// The frames that its receive ring and its transmit ring hold.
     pub rings: Option<[u32; 2]>,

@@ -89,7 +89,7 @@ pub struct Wanted {
 /// An interface that is to be a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WantedPort {
-    /// The interface.
+    /// The name of the interface.
     pub interface: String,
     /// The keyword of the kind of port.
     pub kind: String,

@@ -13,6 +13,8 @@ use weir_host::netns::NetNs;
 use weir_host::privilege::Privilege;
 use weir_host::probe;
 use weir_host::socket;
+use weir_host::uapi::classic::RETURN;
+use weir_host::uapi::verdict::TCX_PASS;
 use weir_host::wait::monotonic_ns;
 
 use std::os::fd::{AsFd, AsRawFd};
@@ -20,7 +22,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// The outcome of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Attempt {
-    /// It works.
+    /// The attempt succeeded.
     Works,
     /// It does not: the system's reason.
     Refused(String),
@@ -50,7 +52,7 @@ pub struct Tried {
     pub tcx: Attempt,
     /// An AF_XDP socket behind a program in the driver of a veth interface.
     pub xdp_native: Attempt,
-    /// The same with the program behind the driver.
+    /// An AF_XDP socket behind a program behind the driver.
     pub xdp_generic: Attempt,
     /// A program that sorts frames among packet sockets.
     pub fanout: Attempt,
@@ -123,7 +125,7 @@ impl Networks {
 fn attach_tcx() -> Result<()> {
     let index = Netlink::open()?.link(ENDS[0])?.index;
     let mut code = Code::new();
-    code.give(0);
+    code.give(TCX_PASS);
     Program::load(Kind::Packet, "weir_doctor", &code)?.attach(index, Hook::TcxIngress)?;
     Ok(())
 }
@@ -169,8 +171,8 @@ fn open_fanout() -> Result<()> {
             return Err(io::Error::last_os_error());
         }
         fanout::create(socket.as_fd())?;
-        // `BPF_RET | BPF_K`: every frame to the first socket.
-        let first = [libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }];
+        // Every frame to the first socket.
+        let first = [libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 }];
         fanout::set_program(socket.as_fd(), &first)
     };
     open().map_err(failed)
@@ -198,7 +200,7 @@ fn stamp_error() -> Result<u64> {
 }
 
 fn landlock() -> Option<u32> {
-    /// <linux/landlock.h>.
+    /// `LANDLOCK_CREATE_RULESET_VERSION` of <linux/landlock.h>.
     const VERSION: libc::c_uint = 1;
     let none: *const libc::c_void = std::ptr::null();
     // SAFETY: with this flag the kernel reads nothing and returns a number.
@@ -207,11 +209,9 @@ fn landlock() -> Option<u32> {
 }
 
 fn has_seccomp() -> bool {
-    /// <linux/seccomp.h>: SECCOMP_GET_ACTION_AVAIL, SECCOMP_RET_KILL_PROCESS.
-    const IS_KNOWN: libc::c_uint = 2;
-    let action: u32 = 0x8000_0000;
+    let (command, action) = (libc::SECCOMP_GET_ACTION_AVAIL, libc::SECCOMP_RET_KILL_PROCESS);
     // SAFETY: the kernel reads the one number.
-    unsafe { libc::syscall(libc::SYS_seccomp, IS_KNOWN, 0, &raw const action) == 0 }
+    unsafe { libc::syscall(libc::SYS_seccomp, command, 0, &raw const action) == 0 }
 }
 
 fn memlock() -> Option<u64> {

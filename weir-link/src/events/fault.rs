@@ -66,7 +66,7 @@ pub(crate) struct Fault {
 
 #[derive(Debug)]
 enum Phase {
-    /// There is nothing.
+    /// The condition does not hold.
     Absent,
     /// The condition holds, but nothing was told yet.
     Held { since: Instant },
@@ -194,7 +194,7 @@ impl Fault {
         self.base = total;
     }
 
-    /// Tells the end of a fault that is no state, because nothing is looked at any more.
+    /// Reports the end of a fault that is no state, since its counts are no longer read.
     pub(crate) fn finish(&mut self, moment: Moment, reporter: &Reporter) {
         let Phase::Reported(reported) = &self.phase else { return };
         if !self.manner.is_state {

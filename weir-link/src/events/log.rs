@@ -130,7 +130,7 @@ impl Limiter {
         true
     }
 
-    /// Tells what was left out in windows that are over.
+    /// Reports the events that were left out in windows that are over.
     pub fn report_left_out(&mut self, at_ns: u64, write: &mut impl FnMut(Event)) {
         self.known.retain(|known| {
             let is_over = known.is_over(at_ns);
@@ -141,7 +141,7 @@ impl Limiter {
         });
     }
 
-    /// Tells what was left out, because nothing follows.
+    /// Reports the events that were left out, at the end.
     pub fn report_rest(&mut self, at_ns: u64, write: &mut impl FnMut(Event)) {
         self.known.drain(..).for_each(|known| known.report_left_out(at_ns, write));
     }

@@ -197,7 +197,7 @@ pub enum Severity {
     Warning,
     /// Worth knowing: most often, a fault is over.
     Notice,
-    /// Nothing is wrong.
+    /// Nothing needs attention.
     Info,
 }
 
@@ -290,7 +290,7 @@ pub struct Event {
     pub times: u64,
     /// Of an alarm: what was measured, and the limit.
     pub measured: Option<Measured>,
-    /// At the end of a fault: whether it ends only because nobody watches any more.
+    /// At the end of a fault: it ends only because it is no longer watched.
     #[serde(default)]
     pub unseen: bool,
 }

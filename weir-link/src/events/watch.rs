@@ -129,7 +129,7 @@ impl Monitor {
     }
 }
 
-/// Tells events that are none of a fault, but not too often.
+/// Reports events that belong to no fault, but not too often.
 struct Once<'a> {
     limiter: &'a mut Limiter,
     reporter: &'a Reporter,
@@ -185,7 +185,7 @@ struct Known {
     interface: String,
     mtu: usize,
     rebinds: u64,
-    /// Whether it was gone, and has not been up since.
+    /// The interface was gone, and has not been up since.
     is_new: bool,
 }
 

@@ -85,7 +85,7 @@ impl LaneChange {
         }))
     }
 
-    /// Tells records what the change is.
+    /// Writes the change into records.
     pub(crate) fn note(&mut self, note: record::Change) {
         let sojourn_max = self.books.labels.sojourn_max.clone();
         self.note = Some(Step::Change(Box::new(record::Change { sojourn_max, ..note })));

@@ -49,6 +49,7 @@ impl Intake {
             handle: Handle(received.frame.0),
             length,
             flow: headers.flow(classified.flow),
+            host: headers.host(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),
             meter: classified.meter,
         };

@@ -17,7 +17,7 @@ use weir_trace::record::Step;
 /// A turn of the run loop, as a lane is told of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    /// When it began.
+    /// When the turn began.
     pub now: Instant,
     /// The latest instant up to which every ring of the lane's ports was emptied, if frames still
     /// wait in one.

@@ -32,9 +32,9 @@ impl Loss {
         Self::NotSent,
         Self::Flushed,
     ];
-    /// Those that come before the link, so that it was never offered the frame.
+    /// Losses before the link, to which the frame was never offered.
     pub(crate) const BEFORE: [Self; 2] = [Self::Pool, Self::StaleOnArrival];
-    /// Those that come after the link, which counts the frame as sent.
+    /// Losses behind the link, which counts the frame as sent.
     pub(crate) const AFTER: [Self; 4] = [Self::BusyPort, Self::Stale, Self::NotSent, Self::Flushed];
 
     /// Returns the name in reports.

@@ -16,7 +16,7 @@ pub(super) struct Reserves {
     /// Frames held beyond the reserves.
     shared: u32,
     shared_max: u32,
-    /// All frames held.
+    /// All frames that the lane holds.
     held: u32,
     /// The leaves that hold a frame.
     busy: u32,

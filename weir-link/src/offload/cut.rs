@@ -4,8 +4,8 @@
 //! Invariant: the segments' payloads in a row are the super-packet's payload.
 
 use super::layers::{Carrier, IP6_LEN, JUMBO_LEN, Layers, Network, PROTOCOL_TCP, PROTOCOL_UDP};
-use super::sum::Sum;
 use super::{Kind, OffloadError, SEGMENTS_MAX, Tag, copy_tagged, put, word};
+use weir_core::packet::Checksum;
 
 const UDP_LEN: usize = 8;
 const TCP_LEN_MIN: usize = 20;
@@ -128,9 +128,9 @@ impl Cut {
             Carrier::Gre { at, has_checksum: true } => {
                 // [RFC 2784 §2.5] Over the GRE header and the packet in it, without addresses.
                 put(segment, at + 4, 0);
-                let mut sum = Sum::default();
+                let mut sum = Checksum::default();
                 sum.add(&segment[at..]);
-                put(segment, at + 4, !sum.fold());
+                put(segment, at + 4, sum.finish());
             }
             Carrier::Udp { at, has_checksum } => {
                 put(segment, at + 4, length16(segment.len() - at));
@@ -157,9 +157,9 @@ fn fix_lengths(segment: &mut [u8], network: &Network, index: usize) {
     put(segment, at + 4, id);
     put(segment, at + 10, 0);
     let header_len = usize::from(segment[at] & 0x0f) * 4;
-    let mut sum = Sum::default();
+    let mut sum = Checksum::default();
     sum.add(&segment[at..at + header_len]);
-    put(segment, at + 10, !sum.fold());
+    put(segment, at + 10, sum.finish());
 }
 
 fn fix_tcp(segment: &mut [u8], at: usize, offset: u32, first: bool, last: bool) {
@@ -177,13 +177,13 @@ fn fix_tcp(segment: &mut [u8], at: usize, offset: u32, first: bool, last: bool) 
 
 /// Returns the checksum of TCP or UDP, whose field is zero, from `transport` to the end.
 fn checksum(segment: &[u8], network: usize, is_ip6: bool, protocol: u8, transport: usize) -> u16 {
-    let mut sum = Sum::default();
+    let mut sum = Checksum::default();
     let addresses = if is_ip6 { 8..40 } else { 12..20 };
     sum.add(&segment[network + addresses.start..network + addresses.end]);
     sum.add_word(u16::from(protocol));
     sum.add_word(length16(segment.len() - transport));
     sum.add(&segment[transport..]);
-    sum.finish()
+    sum.finish_nonzero()
 }
 
 pub(super) fn transport_len(frame: &[u8], at: usize, is_tcp: bool) -> Result<usize, OffloadError> {

@@ -8,8 +8,8 @@
 //!
 //! Invariant: every offset returned is within the frame.
 
-use super::sum::Sum;
 use super::{Kind, OffloadError, TAG_LEN, word};
+use weir_core::packet::Checksum;
 
 pub(super) const ADDRESSES_LEN: usize = 12;
 pub(super) const IP6_LEN: usize = 40;
@@ -36,7 +36,7 @@ const GRE_UNSUPPORTED: u16 = 0x5007;
 /// The inner header of an IPv6 tunnel is looked for behind at most this many extensions of 8 bytes.
 const EXTENSIONS_MAX: usize = 8;
 
-/// An IP header.
+/// An IP header within a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Network {
     pub(super) at: usize,
@@ -57,7 +57,7 @@ pub(super) enum Carrier {
     Direct,
     /// A UDP header, and that of a tunnel such as VXLAN or GENEVE.
     Udp { at: usize, has_checksum: bool },
-    /// A GRE header.
+    /// A header of GRE.
     Gre { at: usize, has_checksum: bool },
 }
 
@@ -256,7 +256,7 @@ impl Search {
 /// Returns whether the checksum of an IPv4 header is right: bytes that only look like one have
 /// another.
 fn has_sum(frame: &[u8], network: &Network) -> bool {
-    let mut sum = Sum::default();
+    let mut sum = Checksum::default();
     sum.add(&frame[network.at..network.next]);
     sum.fold() == 0xffff
 }

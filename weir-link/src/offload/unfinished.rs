@@ -8,8 +8,8 @@
 //! Invariant: a frame with right checksums has the same bytes afterwards.
 
 use super::layers::{PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, outermost};
-use super::sum::Sum;
 use super::{Partial, SCTP_FIELD, TCP_FIELD, UDP_FIELD, word};
+use weir_core::packet::Checksum;
 
 /// Completes the checksum of the outermost packet, if it is unfinished; returns whether it was.
 pub(crate) fn complete(frame: &mut [u8]) -> bool {
@@ -38,7 +38,7 @@ fn find(frame: &[u8]) -> Option<(Partial, usize)> {
     if field + 2 > end {
         return None;
     }
-    let mut sum = Sum::default();
+    let mut sum = Checksum::default();
     sum.add(&frame[addresses]);
     sum.add_word(u16::from(protocol));
     sum.add_word(u16::try_from(end - start).ok()?);
@@ -73,7 +73,7 @@ mod tests {
 
     /// Sums the pseudo-header and, if wanted, what is behind it.
     fn sum(frame: &[u8], start: usize, is_ip6: bool, protocol: u8, with_rest: bool) -> u16 {
-        let mut sum = Sum::default();
+        let mut sum = Checksum::default();
         sum.add(&frame[start - if is_ip6 { 32 } else { 8 }..start]);
         sum.add_word(u16::from(protocol));
         sum.add_word((frame.len() - start) as u16);

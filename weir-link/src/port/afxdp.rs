@@ -50,7 +50,7 @@ pub(super) const KIND: Kind = Kind {
     open: |config, authority| Ok(Box::new(AfXdp::open(config, authority, KEYWORD)?)),
 };
 
-/// The same behind the driver, for drivers whose own XDP does not work.
+/// The kind whose programs run behind the driver, for drivers whose own XDP does not work.
 pub(super) const KIND_GENERIC: Kind = Kind {
     keyword: KEYWORD_GENERIC,
     summary: "afxdp behind the driver, where the driver's own part does not work",
@@ -412,7 +412,7 @@ impl AfXdp {
         fill.publish();
     }
 
-    /// Notices that nobody looked at the rings for long. The frames in them then get the earliest
+    /// Notices that the rings were not read for long. The frames in them then get the earliest
     /// instant at which they may have come: a fresh one may be dropped as stale, but none is
     /// delivered that is too old.
     fn doubt_after_stall(&mut self, now_ns: u64) {

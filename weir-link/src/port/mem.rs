@@ -26,7 +26,7 @@ struct State {
     counters: PortCounters,
 }
 
-/// See the module.
+/// The port's end of a [`Cable`].
 #[derive(Debug)]
 pub struct Mem {
     name: String,

@@ -304,7 +304,7 @@ impl PortConfig {
         }
     }
 
-    /// Returns the slots of each ring.
+    /// Returns the slots of each ring, each a power of two: the first has all, others a quarter.
     pub(crate) fn ring_slots(&self) -> Vec<usize> {
         let rings = self.sorting.as_ref().map_or(1, Sorting::rings);
         let slots = |ring| if ring == 0 { self.ring_slots } else { self.ring_slots / 4 };
@@ -377,7 +377,7 @@ impl PortCounters {
 pub struct PortCounters {
     /// Frames delivered, after super-packets were cut.
     pub received: u64,
-    /// Bytes of `received`.
+    /// The sum of the lengths of `received`.
     pub received_bytes: u64,
     /// Super-packets that were cut.
     pub super_packets: u64,
@@ -393,9 +393,9 @@ pub struct PortCounters {
     pub oversize: u64,
     /// Lost: could not be finished (see [`crate::offload::OffloadError`]).
     pub unfinished: u64,
-    /// Frames sent.
+    /// Frames that were handed to the interface.
     pub sent: u64,
-    /// Bytes of `sent`.
+    /// The sum of the lengths of `sent`.
     pub sent_bytes: u64,
     /// Not sent: refused repeatedly for lack of room.
     pub send_refused: u64,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_trace::record::{End, RecordWriter, Step};
 
-/// See the module.
+/// The last seconds of each loop: see the module.
 pub struct History {
     boards: Vec<Arc<Board>>,
     /// The lanes of each board's loop.

@@ -44,7 +44,7 @@ unsafe impl Sync for Shared {}
 /// The end of the loop.
 pub(crate) struct Sender {
     shared: Arc<Shared>,
-    /// The receiver's request for the state was heard, and it was not sent as yet.
+    /// The receiver has requested the state, and it was not sent yet.
     owes_state: bool,
 }
 
@@ -86,7 +86,7 @@ impl Sender {
         self.owes_state
     }
 
-    /// Returns whether a request was heard; once.
+    /// Returns whether a request arrived since the last call.
     pub(super) fn take_state_request(&mut self) -> bool {
         std::mem::take(&mut self.owes_state)
     }

@@ -5,7 +5,7 @@ use super::queue::Sender;
 use crate::lane::Lane;
 use weir_trace::record::End;
 
-/// Who gets the steps of a loop's lanes.
+/// Recorders that get the steps of a loop's lanes.
 #[derive(Default)]
 pub(crate) struct Taps {
     senders: Vec<Sender>,

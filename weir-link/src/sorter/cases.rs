@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// The network protocol behind the Ethernet header and the tags of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Family {
-    /// An IPv4 header.
+    /// IPv4, with or without options.
     V4,
     /// An IPv6 header without extension headers.
     V6,
@@ -24,7 +24,6 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// All of them.
     pub const ALL: [Family; 3] = [Family::V4, Family::V6, Family::Other];
 }
 
@@ -38,7 +37,7 @@ pub(super) enum Field {
     VlanInner,
     /// The ethertype behind the tags.
     EtherType,
-    /// The transport protocol.
+    /// The transport protocol, by its number.
     Protocol,
     /// The DiffServ code point.
     Dscp,
@@ -52,9 +51,9 @@ pub(super) enum Field {
     SourceMac,
     /// The station that the frame goes to.
     DestinationMac,
-    /// The source address.
+    /// The source address of the IP header.
     Source,
-    /// The destination address.
+    /// The destination address of the IP header.
     Destination,
 }
 

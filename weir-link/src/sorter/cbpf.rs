@@ -16,6 +16,7 @@ use super::cases::{Family, Field, NO_PORT, NO_TAG};
 use super::graph::{Goal, Graph, Node};
 use super::search::{Branches, Test};
 use super::{FRAGMENT, FRAGMENT_OFFSET, Later, PORTED, UNSEEN};
+use weir_host::uapi::classic::*;
 
 /// Returns the program, whatever its length.
 pub(super) fn assemble(graphs: &[Graph; 3], later: Later) -> Vec<libc::sock_filter> {
@@ -124,7 +125,7 @@ impl Code {
     }
 
     fn prologue(&mut self, [v4, v6, other]: [Target; 3], later: Later) {
-        self.op(LOAD_WORD, ANCILLARY + PACKET_TYPE);
+        self.op(LOAD_WORD, PACKET_TYPE);
         self.leave(JUMP_EQUAL, libc::PACKET_OUTGOING.into(), OUT);
         self.set(Slot::VlanInner, NO_TAG);
         self.tags();
@@ -153,11 +154,11 @@ impl Code {
     fn tags(&mut self) {
         let [stripped, in_band, done] = [(); 3].map(|()| self.label());
         self.op(LOAD_X, 0);
-        self.op(LOAD_WORD, ANCILLARY + TAG_PRESENT);
+        self.op(LOAD_WORD, VLAN_TAG_PRESENT);
         self.jump_by(JUMP_EQUAL, 0, Target::To(in_band), Target::To(stripped));
 
         self.here(stripped);
-        self.op(LOAD_WORD, ANCILLARY + TAG);
+        self.op(LOAD_WORD, VLAN_TAG);
         self.op(AND, VLAN_MASK);
         self.op(STORE, Slot::Vlan as u32);
         self.op(LOAD_HALF, LINK + 12);
@@ -446,38 +447,3 @@ enum Slot {
 const VLAN_MASK: u32 = 0x0fff;
 /// Smaller values in an ethertype's place are IEEE 802.3 lengths.
 const ETHERTYPE_MIN: u32 = 0x0600;
-
-// <linux/filter.h>: offsets of metadata and of the link header.
-const ANCILLARY: u32 = -0x1000_i32 as u32;
-const PACKET_TYPE: u32 = 4;
-const TAG: u32 = 44;
-const TAG_PRESENT: u32 = 48;
-const LINK: u32 = -0x20_0000_i32 as u32;
-
-// <linux/bpf_common.h>: class, size or operation, mode or source.
-const LOAD_NUMBER: u16 = 0x00;
-const LOAD_WORD: u16 = 0x20;
-const LOAD_HALF: u16 = 0x28;
-const LOAD_WORD_X: u16 = 0x40;
-const LOAD_HALF_X: u16 = 0x48;
-const LOAD_BYTE_X: u16 = 0x50;
-const LOAD_SLOT: u16 = 0x60;
-const LOAD_X: u16 = 0x01;
-const LOAD_X_SLOT: u16 = 0x61;
-const STORE: u16 = 0x02;
-const ADD_X: u16 = 0x0c;
-const SUBTRACT_X: u16 = 0x1c;
-const AND: u16 = 0x54;
-const SHIFT_LEFT: u16 = 0x64;
-const SHIFT_RIGHT: u16 = 0x74;
-const JUMP: u16 = 0x05;
-const JUMP_EQUAL: u16 = 0x15;
-const JUMP_ABOVE: u16 = 0x25;
-const JUMP_AT_LEAST: u16 = 0x35;
-const JUMP_AT_LEAST_X: u16 = 0x3d;
-const JUMP_ANY_BIT: u16 = 0x45;
-const RETURN: u16 = 0x06;
-/// X = A.
-const KEEP_X: u16 = 0x07;
-/// A = X.
-const SAVE_X: u16 = 0x87;

@@ -15,6 +15,7 @@ use super::search::{Branches, Test};
 use super::{FRAGMENT, FRAGMENT_OFFSET, Later, PORTED, UNSEEN};
 use Reg::{R0, R1, R2, R3, R4, R5, R10};
 use weir_host::bpf::{Code, Cond, Function, Label, Map, Op, Reg, Width};
+use weir_host::uapi::verdict::XDP_PASS;
 
 type Target = super::search::Target<Label>;
 
@@ -375,5 +376,3 @@ const OUT: Target = Target::Ring(0);
 const ETHERNET_LEN: i32 = 14;
 /// Smaller values in an ethertype's place are IEEE 802.3 lengths.
 const ETHERTYPE_MIN: u32 = 0x0600;
-/// The verdict that hands a frame to the kernel's stack [<linux/bpf.h>, `xdp_action`].
-const XDP_PASS: i32 = 2;

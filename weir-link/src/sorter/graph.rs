@@ -38,7 +38,6 @@ pub(super) struct Node {
 pub(super) struct Graph {
     /// The nodes, the last decision first.
     pub nodes: Vec<Node>,
-    /// The first decision.
     pub start: Goal,
 }
 

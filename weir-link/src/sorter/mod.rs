@@ -63,7 +63,7 @@ pub struct SortConfig {
 /// earlier leaf.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct RingPriority {
-    /// Whether it has a bound on delay or loss.
+    /// The leaf has a bound on delay or loss.
     pub bounded: bool,
     /// Its priority; greater is served earlier.
     pub priority: u64,
@@ -86,7 +86,7 @@ pub struct SortPlan {
 /// A program for one port.
 #[derive(Clone, Debug)]
 pub struct Sorter<T> {
-    /// The program.
+    /// The instructions in the form that the kind of port loads.
     pub code: T,
     /// Leaves with a ring some of whose rules had no room, so that their frames go to ring 0.
     pub cut: Vec<LeafId>,

@@ -26,7 +26,6 @@ impl Ranges {
         Ranges(vec![(number, number)])
     }
 
-    /// Returns the ranges.
     pub fn each(&self) -> &[(u128, u128)] {
         &self.0
     }

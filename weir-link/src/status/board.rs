@@ -1,6 +1,6 @@
 //! Where the run loop leaves its newest snapshot for readers.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -20,19 +20,21 @@ pub struct Board {
     /// The number of requests so far: the ticket of the newest.
     tickets: AtomicU64,
     marking: AtomicBool,
+    /// How many readers wait for counts of hosts.
+    host_readers: AtomicU32,
     polls: AtomicU64,
     published: Mutex<Option<Arc<Snapshot>>>,
     changed: Condvar,
     /// Whether the bridge's ports take frames.
     pub intake: Intake,
-    /// Who wants a record of what the loop does.
+    /// The place where a recorder registers.
     pub recording: Seat,
     /// The last seconds of the loop.
     pub(super) windowed: Windowed,
 }
 
 impl Board {
-    /// An empty board.
+    /// A board on which nothing is published.
     pub fn new() -> Self {
         Self::default()
     }
@@ -90,6 +92,19 @@ impl Board {
     /// As [`Board::newer`], but if the loop gives none, the last one that it gave.
     pub(super) fn newer_or_last(&self, patience: Duration) -> Option<Arc<Snapshot>> {
         self.newer(patience).or_else(|| self.lock().as_ref().map(Arc::clone))
+    }
+
+    /// As [`Board::newer_or_last`], with counts of hosts if the loop gives new ones.
+    pub(super) fn newer_with_hosts(&self, patience: Duration) -> Option<Arc<Snapshot>> {
+        self.host_readers.fetch_add(1, Ordering::AcqRel);
+        let snapshot = self.newer_or_last(patience);
+        self.host_readers.fetch_sub(1, Ordering::AcqRel);
+        snapshot
+    }
+
+    /// Returns whether a reader waits for counts of hosts.
+    pub(super) fn wants_hosts(&self) -> bool {
+        self.host_readers.load(Ordering::Acquire) > 0
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Snapshot>>> {

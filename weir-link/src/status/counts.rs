@@ -11,13 +11,15 @@ use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::DropReason;
 use weir_core::ids::LeafId;
 use weir_core::packet::UnreadCounts;
+use weir_core::queue::HostAccounts;
 use weir_core::sched::Borrowed;
 use weir_core::units::{Duration, Instant};
 
 use super::history::{Lent, Recents};
 use super::shape::{Inner, Shape};
 use super::{
-    Amount, ClassStatus, Delays, Found, LaneStatus, Loan, PortStatus, Recent, Status, Tenant,
+    Amount, ClassStatus, Delays, Found, HostsStatus, LaneStatus, Loan, PortStatus, Recent, Status,
+    Tenant,
 };
 use crate::lane::{Loss, Losses};
 use crate::port::{PortCounters, PortState};
@@ -68,6 +70,9 @@ pub(crate) struct Snapshot {
     pub leaves: Vec<LeafCounts>,
     /// Their delays; one that is empty where they are not measured.
     pub delays: Vec<Histogram>,
+    /// Whether counts of hosts are copied; and those of each leaf, by its number, in order.
+    pub has_hosts: bool,
+    pub hosts: Vec<(usize, HostAccounts)>,
 }
 
 /// Counts that exist once in a bridge, and not for each leaf.
@@ -78,14 +83,13 @@ pub(crate) struct Head {
     pub polling_ns: u64,
     pub frames_free: u64,
     pub ports: Vec<PortCounts>,
-    /// For each lane.
+    /// One row a lane.
     pub unread: Vec<UnreadCounts>,
     /// For each lane, what was counted of leaves that changes removed.
     pub removed: Vec<LeafCounts>,
     pub found: Vec<Found>,
 }
 
-/// The counts of one port.
 #[derive(Clone, Debug)]
 pub(crate) struct PortCounts {
     pub interface: String,
@@ -106,7 +110,6 @@ pub(crate) struct Kept {
     pub copies: u64,
 }
 
-/// The counts of one leaf.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LeafCounts {
     pub account: LeafAccount,
@@ -151,6 +154,8 @@ impl Snapshot {
             head: Head { ports, unread, removed, found, ..Head::default() },
             leaves: vec![LeafCounts::default(); leaves],
             delays: labels.lanes.iter().flat_map(LaneLabels::delays).collect(),
+            has_hosts: false,
+            hosts: Vec::new(),
         }
     }
 
@@ -236,6 +241,8 @@ struct Row {
     recent: Option<(Recent, Lent)>,
     /// See [`ClassStatus::bins`].
     bins: Option<Vec<(u64, u64)>>,
+    /// See [`ClassStatus::hosts`].
+    hosts: Option<HostsStatus>,
 }
 
 impl Rows {
@@ -257,6 +264,7 @@ impl Rows {
                 delay: Delay::of(&snapshot.delays[number]),
                 recent: recents.and_then(|recents| recents.leaf(number)).copied(),
                 bins: None,
+                hosts: None,
             })
         };
         let rows: Vec<_> = leaves.filter_map(row).collect();
@@ -269,11 +277,21 @@ impl Rows {
         }
     }
 
-    /// The same leaves with their delays in bins, of the same snapshot and place.
+    /// Adds the delays in bins, of the same snapshot and place.
     pub(super) fn with_bins(mut self, snapshot: &Snapshot, first: usize) -> Self {
         for row in &mut self.rows {
             let counts = snapshot.delays[first + row.leaf.index()].counts();
             row.bins = Some(counts.map(|(end, count)| (end.as_nanos(), count)).collect());
+        }
+        self
+    }
+
+    /// The same leaves with at most so many hosts of each, of the same snapshot and place.
+    pub(super) fn with_hosts(mut self, snapshot: &Snapshot, first: usize, most: u32) -> Self {
+        for row in &mut self.rows {
+            let number = first + row.leaf.index();
+            let at = snapshot.hosts.binary_search_by_key(&number, |hosts| hosts.0);
+            row.hosts = at.ok().map(|at| HostsStatus::of(&snapshot.hosts[at].1, most));
         }
         self
     }
@@ -348,6 +366,7 @@ fn class_status(lane: &LaneLabels, row: &Row) -> ClassStatus {
         delay: row.delay.into(),
         recent: row.recent.map(|(recent, _)| recent),
         bins: row.bins.clone(),
+        hosts: row.hosts.clone(),
         ..counted(&row.counts)
     }
 }

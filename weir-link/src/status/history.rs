@@ -95,7 +95,7 @@ pub(super) struct Recents {
     /// The instant at which all windows end.
     ended: Instant,
     windows: Windows,
-    /// See [`super::Status::frame_ns`].
+    /// As [`super::Status::frame_ns`].
     pub frame_ns: f64,
     /// In the order of the leaves of all lanes.
     leaves: Vec<(Recent, Lent)>,

@@ -8,6 +8,7 @@
 pub mod board;
 mod counts;
 mod history;
+mod hosts;
 pub mod publisher;
 pub mod query;
 mod recent;
@@ -21,6 +22,7 @@ pub use board::Board;
 pub use counts::Rows;
 pub(crate) use counts::{Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, port_names};
 pub use history::History;
+pub use hosts::{HostStatus, HostsStatus};
 pub(crate) use publisher::{Publisher, Source};
 pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Windows};
 pub use shape::Shape;
@@ -58,7 +60,7 @@ pub struct Status<C = Vec<ClassStatus>> {
     /// The processes of the link; `None` for one that is a part of another program.
     #[serde(default)]
     pub processes: Option<Processes>,
-    /// The interfaces.
+    /// The interfaces of the bridge, in the order of its ports.
     pub ports: Vec<PortStatus>,
     /// The directions of the bridge.
     pub lanes: Vec<LaneStatus<C>>,
@@ -75,14 +77,14 @@ pub struct Status<C = Vec<ClassStatus>> {
 pub struct Processes {
     /// The keeper; `None` if it is gone.
     pub keeper: Option<u32>,
-    /// The forwarder.
+    /// The process that forwards frames.
     pub forwarder: u32,
 }
 
-/// One interface.
+/// The state and the counts of one interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortStatus {
-    /// Its name.
+    /// The name of the interface.
     pub interface: String,
     /// The keyword of its kind.
     #[serde(default)]
@@ -92,13 +94,13 @@ pub struct PortStatus {
     pub why: String,
     /// `up`, `down` or `gone`.
     pub state: String,
-    /// Frames received.
+    /// Frames that arrived.
     pub received: u64,
-    /// Bytes received.
+    /// The sum of their lengths.
     pub received_bytes: u64,
-    /// Frames sent.
+    /// Frames that left.
     pub sent: u64,
-    /// Bytes sent.
+    /// The sum of their lengths.
     pub sent_bytes: u64,
     /// Frames lost on arrival: ring full, pool empty, too long, checksum.
     pub lost_in: u64,
@@ -124,7 +126,7 @@ pub struct PortStatus {
 /// One direction of the bridge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LaneStatus<C = Vec<ClassStatus>> {
-    /// Its name.
+    /// The name of the direction.
     pub name: String,
     /// The interface that it reads.
     pub from: String,
@@ -138,13 +140,13 @@ pub struct LaneStatus<C = Vec<ClassStatus>> {
     /// The number of leaves that are not among them.
     #[serde(default)]
     pub left_out: u64,
-    /// What was counted of leaves that changes of the policy removed, in all and without a name.
+    /// The sums of leaves that changes of the policy removed, without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed: Option<Box<ClassStatus>>,
     /// The classes above its leaves, each behind its parent.
     #[serde(default)]
     pub inner: Vec<InnerStatus>,
-    /// What forwards here.
+    /// Identity, scheduler and rate of the policy in force.
     #[serde(default)]
     pub policy: PolicyStatus,
     /// How many classes had frames inside.
@@ -152,14 +154,14 @@ pub struct LaneStatus<C = Vec<ClassStatus>> {
     pub found: Found,
 }
 
-/// One leaf.
+/// The counts of one class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassStatus {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
-    /// Packets offered.
+    /// Packets offered to the leaf.
     pub offered: Amount,
-    /// Packets sent.
+    /// Packets that left.
     pub sent: Amount,
     /// Frames sent with another traffic class than they arrived with.
     #[serde(default)]
@@ -172,15 +174,15 @@ pub struct ClassStatus {
     /// After a stall, frames older than this are dropped as stale, in µs; `None` if none are.
     #[serde(default)]
     pub sojourn_max_us: Option<f64>,
-    /// Packets that wait.
+    /// Packets that wait in the leaf.
     pub backlog: Amount,
     /// Delay from the kernel's receive stamp to sending, since the start or the last mark.
     pub delay: Delays,
     /// The place of its parent in [`LaneStatus::inner`]; `None` directly below the link.
     #[serde(default)]
     pub parent: Option<u32>,
-    /// What it gets while all classes want more than they get, in bit/s; its rate where that
-    /// depends on the traffic, `None` where it has none.
+    /// The rate that it gets while all classes want more, in bit/s; its rate where that depends on
+    /// the traffic, `None` where it has none.
     #[serde(default)]
     pub share_bps: Option<f64>,
     /// The most that it may have by its own limits, in bit/s; `None` without one.
@@ -189,14 +191,14 @@ pub struct ClassStatus {
     /// Its parameters, by name, as a policy writes their values.
     #[serde(default)]
     pub parameters: Vec<(String, String)>,
-    /// What it sent on the account of others, by lender.
+    /// The bytes that it sent on the account of others, by lender.
     #[serde(default)]
     pub borrowed: Vec<Loan>,
     /// For how long packets waited and limits, its own or those of classes above it, held them
     /// back, since the start; measured by samples.
     #[serde(default)]
     pub overlimit_ns: u64,
-    /// What it did in the last seconds; `None` in the first second.
+    /// Its rates and delays in the last seconds; `None` in the first second.
     #[serde(default)]
     pub recent: Option<Recent>,
     /// How many packets had which delay, since the start or the last mark, if that was asked for:
@@ -204,29 +206,32 @@ pub struct ClassStatus {
     /// 1/32 of a power of two wide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bins: Option<Vec<(u64, u64)>>,
+    /// Its hosts, if that was asked for and hosts take turns in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<HostsStatus>,
 }
 
 /// Packets and charged bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Amount {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Charged bytes.
+    /// The bytes that the policy charges for them.
     pub bytes: u64,
 }
 
-/// Delays in µs.
+/// Delays of packets, in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delays {
-    /// The median.
+    /// The median, in µs.
     pub p50_us: f64,
     /// Nine in ten are shorter.
     pub p90_us: f64,
     /// 99 in 100 are shorter.
     pub p99_us: f64,
-    /// The longest.
+    /// The longest, in µs.
     pub max_us: f64,
-    /// The mean.
+    /// The mean, in µs.
     pub mean_us: f64,
 }
 
@@ -248,7 +253,7 @@ impl<C> Status<C> {
         self
     }
 
-    /// The same status with other classes in each direction.
+    /// Returns the same status with other classes in each direction.
     fn map<D>(self, mut each: impl FnMut(C) -> D) -> Status<D> {
         let mut lane = |lane: LaneStatus<C>| LaneStatus {
             name: lane.name,
@@ -311,6 +316,8 @@ impl Status {
                 each_parameter(&mut class.parameters, each);
                 class.dropped.iter_mut().for_each(|(reason, _)| each(reason));
                 class.lost.iter_mut().for_each(|(cause, _)| each(cause));
+                let hosts = class.hosts.iter_mut().flat_map(|hosts| &mut hosts.rows);
+                hosts.for_each(|host| each(&mut host.address));
             }
         }
     }

@@ -1,16 +1,19 @@
 //! The run loop's side: copies counts into a snapshot, a bounded part at each look.
 //!
-//! Invariant: a step copies at most [`LEAVES_PER_STEP`] leaves, allocates nothing and waits for
-//! nobody. There are two snapshots: one is on the board, the other is being filled. Where a reader
-//! still holds the other, or the board itself, the loop tries again at its next look.
+//! Invariant: a step copies at most [`LEAVES_PER_STEP`] leaves, allocates nothing and never
+//! waits; only counts of hosts, where a reader asked for them, are allocated anew. There are two
+//! snapshots: one is on the board, the other is being filled. Where a reader still holds the
+//! other, or the board itself, the loop tries again at its next look.
 
 use std::sync::Arc;
 
 use weir_core::account::Histogram;
+use weir_core::queue::HostAccounts;
 use weir_core::units::{Duration, Instant};
 
 use super::board::Board;
 use super::counts::{Head, Labels, LeafCounts, Snapshot};
+use super::query::HOSTS_MAX;
 
 /// The most leaves that one look copies. A link with fewer has all its counts of one instant.
 pub const LEAVES_PER_STEP: usize = 256;
@@ -25,6 +28,12 @@ pub(crate) trait Source {
 
     /// Returns the counts of a leaf of a lane.
     fn leaf(&mut self, lane: usize, leaf: usize) -> LeafCounts;
+
+    /// Returns the accounts of the hosts of a leaf that sent most, at most so many; `None` where
+    /// hosts do not take turns.
+    fn hosts(&self, _lane: usize, _leaf: usize, _most: usize) -> Option<HostAccounts> {
+        None
+    }
 
     /// Copies the delays of a leaf; with `mark`, their measurement restarts.
     fn delays(&mut self, lane: usize, leaf: usize, mark: bool, to: &mut Histogram);
@@ -117,7 +126,7 @@ impl Publisher {
         waits.then(|| self.stepped.after(STEP_INTERVAL))
     }
 
-    /// Begins a snapshot if one is due. One that nobody asked for begins anew for a reader.
+    /// Begins a snapshot if one is due. A periodic one begins anew when a reader requests one.
     fn begin(&mut self, now: Instant, source: &mut impl Source, board: &Board) {
         let ticket = board.newest_ticket();
         let asked = ticket > self.snapshots[0].ticket;
@@ -130,6 +139,8 @@ impl Publisher {
         // A reader that still copies it is done soon.
         let Some(draft) = Arc::get_mut(&mut self.snapshots[1]).filter(|_| is_due) else { return };
         (draft.begun, draft.ticket) = (now, ticket);
+        draft.hosts.clear();
+        draft.has_hosts = board.wants_hosts();
         source.head(&mut draft.head);
         let was_marking = matches!(self.state, State::Filling(place) if place.mark);
         let mark = board.take_mark() || was_marking;
@@ -150,6 +161,10 @@ impl Publisher {
             draft.leaves[place.number] = source.leaf(place.lane, place.leaf);
             let delays = &mut draft.delays[place.number];
             source.delays(place.lane, place.leaf, place.mark, delays);
+            if draft.has_hosts {
+                let hosts = source.hosts(place.lane, place.leaf, HOSTS_MAX as usize);
+                draft.hosts.extend(hosts.map(|hosts| (place.number, hosts)));
+            }
             place.leaf += 1;
             place.number += 1;
             copied += 1;
@@ -174,7 +189,7 @@ impl Publisher {
 
 /// The shortest time between two steps that copy.
 const STEP_INTERVAL: Duration = Duration::from_millis(1);
-/// The shortest time between the beginnings of two snapshots that readers asked for.
+/// The shortest time between the beginnings of two snapshots that readers requested.
 const ASKED_INTERVAL: Duration = Duration::from_millis(10);
-/// The time between the beginnings of two snapshots while nobody asks.
+/// The time between the beginnings of two snapshots while no reader requests one.
 const REST_INTERVAL: Duration = Duration::from_millis(1000);

@@ -18,6 +18,8 @@ use weir_host::wait::monotonic_ns;
 pub const CLASSES_DEFAULT: u32 = 1000;
 /// The most classes of an answer: more than any policy tried has, and bounded.
 pub const CLASSES_MAX: u32 = 100_000;
+/// The most hosts of a class in an answer.
+pub const HOSTS_MAX: u32 = 100;
 /// The most bytes of a pattern.
 pub const PATTERN_MAX: usize = 256;
 
@@ -28,7 +30,7 @@ pub struct Query {
     /// Only classes with such a name: `*` stands for any characters, `?` for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// Those first that have most of this; without it, in the order of the policy.
+    /// The classes with the most of this come first; without it, the order is that of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<Sort>,
     /// No more than so many, of all directions together; [`CLASSES_DEFAULT`] unless told.
@@ -37,9 +39,13 @@ pub struct Query {
     /// With the counts of delays in bins, see [`super::ClassStatus::bins`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bins: bool,
+    /// With so many hosts of each class in which hosts take turns, see
+    /// [`super::ClassStatus::hosts`]; at most [`HOSTS_MAX`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<u32>,
 }
 
-/// What classes are ordered by, the most first.
+/// A quantity by which classes are ordered, the largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sort {
@@ -49,7 +55,7 @@ pub enum Sort {
     Delay,
     /// Packets dropped and lost since the start.
     Drops,
-    /// Bytes that wait.
+    /// Bytes that wait now.
     Backlog,
 }
 
@@ -63,6 +69,11 @@ impl Query {
         if bytes > PATTERN_MAX {
             return Err(format!(
                 "the pattern for classes has {bytes} bytes; write one of at most {PATTERN_MAX}"
+            ));
+        }
+        if let Some(hosts) = self.hosts.filter(|hosts| *hosts > HOSTS_MAX) {
+            return Err(format!(
+                "{hosts} hosts of a class are more than an answer holds; ask for at most {HOSTS_MAX}"
             ));
         }
         match self.limit {
@@ -104,7 +115,10 @@ impl Sort {
 /// that gives no new counts within `patience` is told of with its last ones, whose age is in the
 /// status; `None` if one never gave any.
 pub fn read(boards: &[Arc<Board>], query: &Query, patience: Duration) -> Option<Status<Rows>> {
-    let all = boards.iter().map(|board| board.newer_or_last(patience));
+    let all = boards.iter().map(|board| match query.hosts {
+        Some(_) => board.newer_with_hosts(patience),
+        None => board.newer_or_last(patience),
+    });
     let snapshots = all.collect::<Option<Vec<_>>>()?;
     let chosen = choose(&snapshots, query);
     let now = Instant::from_nanos(monotonic_ns());
@@ -114,6 +128,10 @@ pub fn read(boards: &[Arc<Board>], query: &Query, patience: Duration) -> Option<
             let here = chosen.iter().filter(|leaf| (leaf.snapshot, leaf.lane) == (index, lane));
             let leaves = here.map(|leaf| leaf.leaf);
             let rows = Rows::new(snapshot, recents.as_deref(), (lane, first), leaves);
+            let rows = match query.hosts {
+                Some(most) => rows.with_hosts(snapshot, first, most),
+                None => rows,
+            };
             if query.bins { rows.with_bins(snapshot, first) } else { rows }
         };
         snapshot.status(now, recents.as_deref(), rows)
@@ -218,6 +236,7 @@ mod tests {
             (pattern(PATTERN_MAX + 1), Some("257 bytes; write one of at most 256")),
             (limit(CLASSES_MAX), None),
             (limit(CLASSES_MAX + 1), Some("at most 100000")),
+            (Query { hosts: Some(HOSTS_MAX + 1), ..Query::default() }, Some("at most 100")),
         ];
         for (query, expected) in rows {
             let error = query.check().err();

@@ -31,7 +31,7 @@ impl Windows {
     }
 }
 
-/// What a class did in the last seconds.
+/// The rates and delays of a class in the last seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Recent {
@@ -71,16 +71,16 @@ pub struct Rates {
     pub borrowed_bps: f64,
 }
 
-/// What a class with children lent to those below it.
+/// A class with children, which lends to those below it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct InnerStatus {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
     /// The place of its parent in the list of classes with children; `None` directly below the
     /// link.
     pub parent: Option<u32>,
-    /// What it gets while all classes want more than they get, in bit/s.
+    /// The rate that it gets while all classes want more, in bit/s.
     pub share_bps: Option<f64>,
     /// The most that it may have by its own limits, in bit/s.
     pub ceiling_bps: Option<f64>,
@@ -88,7 +88,7 @@ pub struct InnerStatus {
     pub parameters: Vec<(String, String)>,
 }
 
-/// What a class borrowed from one lender.
+/// The bytes that a class borrowed from one lender.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Loan {
@@ -105,7 +105,7 @@ pub struct Loan {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PolicyStatus {
-    /// Tells its text from others: 16 hexadecimal digits. Empty where there is no policy.
+    /// Identifies its text: 16 hexadecimal digits. Empty where there is no policy.
     pub identity: String,
     /// How long it has been in force.
     pub age_ns: u64,

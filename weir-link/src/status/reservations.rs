@@ -5,21 +5,21 @@ use serde::{Deserialize, Serialize};
 
 /// The sessions of an answer, unless a reader asks for more or fewer; the most of one.
 pub const SESSIONS_DEFAULT: u32 = 1000;
-/// See [`SESSIONS_DEFAULT`].
+/// The most sessions of one answer.
 pub const SESSIONS_MAX: u32 = 100_000;
 
-/// What is reserved, by whom, and for how long without a refresh.
+/// The reservations of all sessions, by whom, and for how long without a refresh.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reservations {
     /// All sessions, of which `shown` has the first.
     pub sessions: u64,
     /// The reservations that are admitted, each with its class.
     pub admitted: u64,
-    /// What their classes have together, in bit/s of the link.
+    /// The sum of the rates of their classes, in bit/s of the link.
     pub reserved: u64,
-    /// What they may have.
+    /// The most that this sum may be, in bit/s.
     pub room: u64,
-    /// Messages that came.
+    /// Messages that arrived.
     pub received: u64,
     /// Messages that were sent.
     pub sent: u64,
@@ -33,27 +33,27 @@ pub struct Reservations {
     pub shown: Vec<SessionStatus>,
 }
 
-/// A session.
+/// A session of RSVP.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionStatus {
     /// Where the packets go.
     pub destination: String,
-    /// Their IP protocol.
+    /// The IP protocol of the packets.
     pub protocol: u8,
     /// Their destination port; 0 for any.
     pub port: u16,
-    /// Its senders.
+    /// The senders that announced themselves.
     pub senders: Vec<SenderStatus>,
-    /// Its reservations.
+    /// The reservations of its next hops.
     pub reservations: Vec<ReservationStatus>,
 }
 
-/// A sender.
+/// A sender that announced itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SenderStatus {
     /// Its address and port.
     pub sender: String,
-    /// The previous hop.
+    /// The address of the previous hop.
     pub from: Option<String>,
     /// The token rate in bytes of IP packets a second.
     pub rate: f64,
@@ -63,14 +63,14 @@ pub struct SenderStatus {
     pub expires_ms: Option<u64>,
 }
 
-/// A reservation.
+/// The reservation of one next hop.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReservationStatus {
     /// The next hop, which asked for it.
     pub by: Option<String>,
     /// Its style: `WF`, `FF` or `SE`.
     pub style: String,
-    /// `controlled-load` or `guaranteed`.
+    /// The service: `controlled-load` or `guaranteed`.
     pub service: String,
     /// The token rate, or the service rate R of `guaranteed`, in bytes of IP packets a second.
     pub rate: f64,

@@ -125,7 +125,7 @@ impl Shape {
     }
 }
 
-/// Classes with children.
+/// The classes with children, as rows of the status.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inner {
     /// The place of each class in the rows.

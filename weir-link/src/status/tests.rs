@@ -212,7 +212,7 @@ fn a_query_chooses_classes() {
     scene.run(10_000, 1000);
     let boards = [Arc::clone(&scene.board), Arc::clone(&scene.board)];
     let check = |class: Option<&str>, sort, limit, wanted: &[&str], left_out: u64| {
-        let query = Query { class: class.map(str::to_owned), sort, limit, bins: false };
+        let query = Query { class: class.map(str::to_owned), sort, limit, ..Query::default() };
         let rows = query::read(&boards, &query, Patience::from_millis(1)).expect("the last counts");
         let text = serde_json::to_string(&rows).expect("it is JSON");
         let status = rows.whole();

@@ -10,6 +10,7 @@ use std::fs;
 use std::process::Command;
 
 use raw::Raw;
+use weir_core::packet::Checksum;
 use weir_host::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_host::ethtool;
 use weir_policy::deployment::OnExit;
@@ -383,12 +384,8 @@ fn request(number: u8) -> Vec<u8> {
     frame
 }
 
-/// The checksum of RFC 1071, section 1, of an even number of bytes.
 fn checksum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
+    let mut sum = Checksum::default();
+    sum.add(bytes);
+    sum.finish()
 }

@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use bridge::Bridge;
 use raw::Raw;
+use weir_core::packet::Checksum;
 use weir_host::wait::WaitPolicy;
 use weir_link::port::{PortConfig, PortState};
 use weir_testbed::{END, Host, Netlink, PATIENCE, RIGHT, Testbed, TestbedConfig, until};
@@ -161,10 +162,9 @@ fn frames_pass_by_the_bridge(scene: Scene) -> Result<bridge::Report, Failed> {
 fn datagram(to: [u8; 6], source: u8) -> Vec<u8> {
     let mut frame = [to.as_slice(), &Host::Server.mac().0, &[8, 0]].concat();
     frame.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 77, 0, 2, 10, 77, 0, 254]);
-    let words = frame[14..].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
-    let sum: u32 = words.sum();
-    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
-    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    let mut sum = Checksum::default();
+    sum.add(&frame[14..]);
+    frame[24..26].copy_from_slice(&sum.finish().to_be_bytes());
     // Without a checksum of its own.
     frame.extend([0, source, 0, 9, 0, 8, 0, 0]);
     frame

@@ -24,7 +24,7 @@ struct Row {
     is_chatty: bool,
     /// Frames that only the kernel's bridge forwards, and that only Weir's does.
     only: [usize; 2],
-    /// Why they differ.
+    /// Why the two bridges differ.
     why: &'static str,
     /// As `only`, of the kernel's bridge and what carries frames on while Weir is dead.
     open: [usize; 2],

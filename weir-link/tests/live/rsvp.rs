@@ -237,7 +237,7 @@ fn reserved_rate(station: &Station) -> Option<f32> {
     Some(told??.descriptors.first()?.flowspec?.tspec().rate)
 }
 
-/// What two reservations of many senders say is longer than a packet of the cable.
+/// Two reservations of many senders need a message longer than a packet of the cable.
 fn long_messages() -> Outcome {
     for v4 in [true, false] {
         let mut row = Row::new(plain())?;

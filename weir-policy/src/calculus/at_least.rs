@@ -132,7 +132,7 @@ pub(super) fn at_least(plan: &LinkPlan, traffic: &[Traffic], bounds: &[Bound]) -
     }
 }
 
-/// What others do not offer.
+/// Returns the rate that the other leaves do not offer, if they declare their arrivals.
 fn arrivals(rate: f64, traffic: &[Traffic]) -> Vec<AtLeast> {
     let offers = |leaf: &Traffic| leaf.arrival.map_or(f64::INFINITY, |arrival| arrival.1);
     let greedy = traffic.iter().filter(|leaf| leaf.arrival.is_none()).count();

@@ -35,14 +35,14 @@ struct Lending<'t> {
     wants: &'t [f64],
     /// For each leaf its ancestors and itself, the top first.
     paths: Vec<Vec<ClassId>>,
-    /// What each class was given, with all below it.
+    /// The rate that each class was given, with all below it, in bit/s.
     given: Vec<f64>,
     /// The classes whose parts, or those of a leaf below, are in doubt.
     doubtful: Vec<bool>,
-    /// What each class lent.
+    /// The rate that each class lent, in bit/s.
     lent: Vec<f64>,
     link: f64,
-    /// What is left of the link.
+    /// The rate of the link that is left, in bit/s.
     left: f64,
 }
 
@@ -51,7 +51,7 @@ struct Player {
     leaf: usize,
     /// The bytes of its turn.
     turn: f64,
-    /// What it gets in the stage for each unit of its turn.
+    /// Its rate in the stage for each unit of its turn.
     part: f64,
     /// The largest part at which a ceiling below what is lent would limit it; 0 if there is none.
     ceiling: f64,
@@ -174,7 +174,7 @@ impl Lending<'_> {
     }
 }
 
-/// What remains to be divided.
+/// The rate that remains to be divided.
 #[derive(Clone, Copy)]
 struct Room {
     left: f64,

@@ -41,7 +41,7 @@ pub struct Bound {
     pub alone_packet: Option<f64>,
 }
 
-/// What one leaf may be offered, in bytes and bytes a second.
+/// The arrivals at one leaf, in bytes and bytes a second.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Traffic {
     /// Burst and rate of the declared arrival curve.

@@ -1,5 +1,5 @@
-//! What a scheduler guarantees to the classes that there are, without places that no class has: no
-//! packet ever waits there, so they take nothing from the others.
+//! The guarantees of a scheduler to the classes that there are, without places that no class has:
+//! no packet ever waits there, so they take nothing from the others.
 
 use weir_core::sched::Service;
 use weir_core::sched::service::{Buckets, Rounds};

@@ -17,21 +17,21 @@ pub struct Server {
 pub enum Serving {
     /// `late`, then at `rate`.
     Late {
-        /// Bytes a second.
+        /// In bytes a second.
         rate: f64,
         /// The longest time before it begins.
         late: f64,
     },
     /// A fixed delay for all that may wait, at the rate that is left.
     Fixed {
-        /// Bytes a second.
+        /// In bytes a second.
         rate: f64,
-        /// The delay.
+        /// In seconds.
         delay: f64,
     },
     /// A visit a round, each worth `gain` bytes; the first `debt` bytes are lost.
     Rounds {
-        /// Bytes a visit.
+        /// In bytes a visit.
         gain: f64,
         /// Bytes lost at first.
         debt: f64,
@@ -44,15 +44,15 @@ pub enum Serving {
     },
     /// A rate that pauses for up to `wait` whenever a whole `burst` was saved up.
     Bucket {
-        /// Bytes a second.
+        /// In bytes a second.
         rate: f64,
-        /// Bytes served before.
+        /// In bytes: a debt that is served first.
         debt: f64,
         /// The longest time without service although within the rate.
         wait: f64,
         /// The most bytes that a pause is worth.
         burst: f64,
-        /// What all longer pauses lose together, if that is bounded.
+        /// The time that all longer pauses lose together, if that is bounded.
         lost: Option<Lost>,
     },
     /// Slope `m1` for `d`, then `m2`; each byte at most `late` after that.

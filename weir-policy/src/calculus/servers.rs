@@ -142,7 +142,7 @@ fn fluid(leaves: &[Weighted], line: &Line) -> Vec<Option<Server>> {
 /// Sums over the leaves of one rank.
 #[derive(Clone, Copy, Default)]
 struct Rank {
-    /// What they may send at once, with the packet that overdraws it.
+    /// The bytes that they may send at once, with the packet that overdraws each burst.
     bursts: f64,
     rates: f64,
     /// The time of one visit of each; `None` if turns are unknown.

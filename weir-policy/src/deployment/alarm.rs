@@ -10,7 +10,7 @@
 //! ```
 
 use super::directions::Route;
-use super::service::within;
+use super::keys::{self, WORDS_MAX};
 use super::{Direction, check_key, is_visible};
 use crate::codes;
 use crate::finding::{Draft, Report};
@@ -20,10 +20,10 @@ use crate::reader::{Node, list, suggest};
 use weir_core::ids::ClassId;
 use weir_core::units::Duration;
 
-/// What is watched, and what follows.
+/// A condition on the link's figures, and the actions that follow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Alarm {
-    /// The name.
+    /// The name in events and messages.
     pub name: String,
     /// The condition as written.
     pub when: String,
@@ -51,7 +51,7 @@ pub struct Watch {
 pub struct Webhook {
     /// The name or address of the machine; of IPv6 without brackets.
     pub host: String,
-    /// The port.
+    /// The port of TCP.
     pub port: u16,
     /// The path with its leading slash, and the query.
     pub path: String,
@@ -79,10 +79,10 @@ pub(super) fn read(
 
 fn alarm(node: &Node<'_>, directions: Option<&[impl Route]>, report: &mut Report) -> Option<Alarm> {
     check_key(node, "alarm", report);
-    let mut table = node.table(report)?.named(("alarm", node.key()));
+    let mut table = node.table(report)?.named(("alarm", node.key())).with_keys(keys::ALARM);
     let when = table.required("when", report);
     let direction = table.field("direction");
-    let lasts = table.field("for").map(|node| within(&node, LASTS, LASTS_CURE, report));
+    let lasts = table.value("for", report);
     let run = table.field("run").map(|node| command(&node, report));
     let webhook = table.field("webhook").map(|node| webhook(&node, report));
     table.finish(report);
@@ -97,7 +97,7 @@ fn alarm(node: &Node<'_>, directions: Option<&[impl Route]>, report: &mut Report
         name: node.key().to_owned(),
         when: when.text(report)?.to_owned(),
         watches,
-        lasts: lasts.unwrap_or(Some(LASTS_DEFAULT))?,
+        lasts: lasts?,
         run: run.unwrap_or(Some(Vec::new()))?,
         webhook: webhook.map_or(Some(None), |webhook| webhook.map(Some))?,
     })
@@ -276,13 +276,8 @@ fn address(text: &str) -> Option<Webhook> {
 const EXAMPLE: &str = "write it like `voice.delay.p99 > 10 ms`, as in promises (docs/promises.md)";
 const COMMAND_EXAMPLE: &str = "write it like `run = [\"/usr/local/bin/page\", \"voice\"]`";
 const WEBHOOK_EXAMPLE: &str = "write it like `http://192.0.2.1:8080/alarm`";
-/// The bounds of `for`; what a link did is measured second by second.
-const LASTS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
-const LASTS_DEFAULT: Duration = Duration::from_secs(10);
-const LASTS_CURE: &str = "leave it out for 10 s";
 /// The most alarms of a deployment.
-pub const ALARMS_MAX: usize = 64;
-const WORDS_MAX: usize = 64;
+pub(super) const ALARMS_MAX: usize = 64;
 const WEBHOOK_BYTES_MAX: usize = 1024;
 /// Names compared to suggest one for an unknown name.
 const SUGGESTED_MAX: usize = 64;

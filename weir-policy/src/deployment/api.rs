@@ -1,5 +1,6 @@
 //! The API on a TCP address: `[deployment.api]`.
 
+use super::keys;
 use super::service::path;
 use crate::codes;
 use crate::finding::Report;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 /// The API on a TCP address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Api {
-    /// The address.
+    /// The TCP address on which the API listens.
     pub listen: SocketAddr,
     /// The file of the token that allows everything.
     pub token_file: PathBuf,
@@ -26,7 +27,7 @@ pub struct Api {
 
 /// Reads `[deployment.api]` of the deployment `file`, to whose folder paths are relative.
 pub(super) fn read(node: &Node<'_>, file: &str, report: &mut Report) -> Option<Api> {
-    let mut table = node.table(report)?.named("[deployment.api]");
+    let mut table = node.table(report)?.named("[deployment.api]").with_keys(keys::API);
     let listen = table.required("listen", report);
     let token_file = table.required("token_file", report);
     let mut optional = |key| optional_path(&mut table, key, file, report);

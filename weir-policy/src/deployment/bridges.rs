@@ -4,7 +4,8 @@ use super::directions::Route;
 use super::{Bridge, Port, Settings};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
-use crate::reader::{Table, list};
+use crate::keyed::Value;
+use crate::reader::{Node, Table, list};
 
 /// Returns the bridges in the order of their first ports.
 pub(super) fn join(
@@ -89,9 +90,9 @@ pub(super) fn cpus(table: &mut Table<'_>, report: &mut Report) -> Option<(Vec<u3
         report.push(draft.cure("keep `cpus`"));
         return None;
     }
-    let number = |node: &crate::reader::Node<'_>, report: &mut Report| {
-        node.number(0, CPU_MAX, report).map(|cpu| cpu as u32)
-    };
+    let key = table.row("cpu");
+    let number =
+        |node: &Node<'_>, report: &mut Report| u64::read(node, key, report).map(|cpu| cpu as u32);
     if let Some(one) = one {
         return Some((vec![number(&one, report)?], one.span()));
     }
@@ -103,4 +104,3 @@ pub(super) fn cpus(table: &mut Table<'_>, report: &mut Report) -> Option<(Vec<u3
 
 /// The most ports of a bridge.
 const BRIDGE_PORTS_MAX: usize = 8;
-const CPU_MAX: u64 = 4095;

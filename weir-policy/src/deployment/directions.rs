@@ -1,20 +1,35 @@
 //! Directions of a deployment, and the policies that they name.
 
-use super::{Deployment, Direction, Port, Settings, SojournMax, check_key, pool, ports, sojourn};
+use super::keys::{self, DIRECTIONS_MAX};
+use super::{Deployment, Direction, Port, Settings, check_key, pool, ports, sojourn};
 use crate::codes;
 use crate::file::ReadFile;
 use crate::finding::{Draft, Outcome, Report, Span};
+use crate::keyed::WordOr;
 use crate::policy::{self, Policy};
 use crate::reader::{Node, Table};
 use std::path::{Path, PathBuf};
+use weir_core::units::Duration;
 
-/// What a deployment itself says of a direction, and perhaps its policy.
+/// A direction as its deployment describes it, perhaps with its policy.
 pub(super) trait Route {
-    fn name(&self) -> &str;
-    fn from(&self) -> &[usize];
-    fn to(&self) -> usize;
+    /// Its name, and the ports where it begins and where it ends.
+    fn way(&self) -> (&str, &[usize], usize);
+
     /// `None` where no policy is read.
     fn policy(&self) -> Option<&Policy>;
+
+    fn name(&self) -> &str {
+        self.way().0
+    }
+
+    fn from(&self) -> &[usize] {
+        self.way().1
+    }
+
+    fn to(&self) -> usize {
+        self.way().2
+    }
 }
 
 /// A direction whose policy is not read.
@@ -43,16 +58,8 @@ impl Written<'_> {
 }
 
 impl Route for Way {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn from(&self) -> &[usize] {
-        &self.from
-    }
-
-    fn to(&self) -> usize {
-        self.to
+    fn way(&self) -> (&str, &[usize], usize) {
+        (&self.name, &self.from, self.to)
     }
 
     fn policy(&self) -> Option<&Policy> {
@@ -61,16 +68,8 @@ impl Route for Way {
 }
 
 impl Route for Direction {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn from(&self) -> &[usize] {
-        &self.from
-    }
-
-    fn to(&self) -> usize {
-        self.to
+    fn way(&self) -> (&str, &[usize], usize) {
+        (&self.name, &self.from, self.to)
     }
 
     fn policy(&self) -> Option<&Policy> {
@@ -110,7 +109,7 @@ pub(super) fn read<R: Route>(
     directions
 }
 
-/// Tells of a direction that leads where an earlier one does: each has a line of its own.
+/// Reports a direction that leads where an earlier one does: each has a line of its own.
 fn tell_apart<R: Route>(
     direction: &R,
     others: &[R],
@@ -161,7 +160,8 @@ fn direction<'t>(
 ) -> Option<Written<'t>> {
     let ports = &settings.deployment.ports;
     check_key(node, "direction", report);
-    let mut table = node.table(report)?.named(format!("direction `{}`", node.key()));
+    let table = node.table(report)?.named(format!("direction `{}`", node.key()));
+    let mut table = table.with_keys(keys::DIRECTION);
     let from = table.required("from", report).and_then(|node| origins(&node, ports, report));
     let to_node = table.required("to", report);
     let to = to_node.as_ref().and_then(|node| ports::find(node, ports, report));
@@ -204,19 +204,19 @@ fn origins(node: &Node<'_>, ports: &[Port], report: &mut Report) -> Option<Vec<u
     complete.then_some(origins)
 }
 
-/// What a direction says of itself, or `[deployment]` of all directions.
+/// The settings of one direction, or the defaults in `[deployment]`.
 struct Options {
     pool: u32,
     pool_span: Option<Span>,
-    sojourn_max: Option<SojournMax>,
+    sojourn_max: Option<WordOr<Duration>>,
 }
 
 impl Options {
     fn read(table: &mut Table<'_>, settings: &Settings, report: &mut Report) -> Self {
         let Settings { deployment: Deployment { pool, .. }, pool_span, .. } = settings;
         let node = table.field("pool");
-        let own = node.as_ref().and_then(|node| pool::read(node, report));
-        let sojourn_max = table.field("sojourn_max").and_then(|node| sojourn::read(&node, report));
+        let own = node.as_ref().and_then(|_| pool::read(table, report));
+        let sojourn_max = table.written("sojourn_max", report).flatten();
         Self {
             pool: own.unwrap_or(*pool),
             pool_span: node.map(|node| node.span()).or(*pool_span),
@@ -249,8 +249,8 @@ impl<'a> Policies<'a> {
         let policy = self.read(&path, &node, ports, report)?;
         let (from, to) = ends?;
         let sojourn_max = match options.sojourn_max {
-            Some(SojournMax::At(time)) => vec![time; policy.link.tree.leaf_count()],
-            Some(SojournMax::None) => Vec::new(),
+            Some(WordOr::Value(time)) => vec![time; policy.link.tree.leaf_count()],
+            Some(WordOr::Word) => Vec::new(),
             None => sojourn::of_policy(&policy),
         };
         let direction = Direction { name, from, to, path, policy, pool: options.pool, sojourn_max };
@@ -300,6 +300,3 @@ impl<'a> Policies<'a> {
         }
     }
 }
-
-/// Every pair of eight ports has 56.
-const DIRECTIONS_MAX: usize = 64;

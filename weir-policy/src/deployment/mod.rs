@@ -26,6 +26,7 @@ mod alarm;
 mod api;
 mod bridges;
 mod directions;
+pub mod keys;
 mod pool;
 mod ports;
 mod rsvp;
@@ -35,22 +36,22 @@ mod web;
 
 use crate::codes;
 use crate::finding::{Draft, Outcome, Report, Span};
+use crate::keyed::{Packets, WordOr};
 use crate::policy::Policy;
 use crate::reader::{self, Node, Table};
 use directions::{Policies, Route, Written};
-use sojourn::SojournMax;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use weir_core::units::{Duration, Share};
 
 pub use crate::file::ReadFile;
-pub use alarm::{ALARMS_MAX, Alarm, Watch, Webhook, watch};
+pub use alarm::{Alarm, Watch, Webhook, watch};
 pub use api::Api;
 pub use ports::{INTERFACE_BYTES_MAX, PORT_KINDS, is_interface};
-pub use rsvp::{Excess, INTERFACES_MAX, NeighbourLimit, Rsvp, SESSIONS_MAX, rate_cap};
+pub use rsvp::{EXCESSES, Excess, NeighbourLimit, Rsvp, rate_cap};
 pub use service::{OnExit, Patience, Priority, Restart, Service};
 
-/// A checked deployment.
+/// A deployment without errors, with the policies of its directions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Deployment {
     /// The name in `weir status`.
@@ -73,13 +74,13 @@ pub struct Deployment {
     pub pool: u32,
     /// The frames that the first receive ring of each port holds, rounded up to a power of two.
     pub receive_ring: u32,
-    /// What the loss of a port's carrier means for the other ports.
+    /// The effect of a lost carrier on the other ports.
     pub carrier: Carrier,
     /// Whether an interface with addresses or routes may be taken.
     pub take: bool,
     /// How its processes run.
     pub service: Service,
-    /// What is watched while it runs.
+    /// The conditions that are watched while it runs.
     pub alarms: Vec<Alarm>,
     /// The API on a TCP address, if there is one.
     pub api: Option<Api>,
@@ -96,7 +97,7 @@ pub struct Port {
     pub name: String,
     /// The interface of the system. Both ends of host egress have the same.
     pub interface: String,
-    /// What the port is an end of.
+    /// The cable or machine at this end.
     pub side: Side,
     /// The keyword of the kind of port, one of [`PORT_KINDS`].
     pub kind: &'static str,
@@ -108,7 +109,7 @@ pub struct Port {
     pub seed: u64,
 }
 
-/// What a port is an end of.
+/// The cable or machine that a port leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Side {
     /// The interface's cable: frames for other machines pass.
@@ -134,7 +135,7 @@ pub struct Bridge {
 /// One direction with its policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Direction {
-    /// The name.
+    /// The name in status and commands.
     pub name: String,
     /// The indices of the ports where frames come in: at least one, in the order of the file.
     pub from: Vec<usize>,
@@ -142,7 +143,7 @@ pub struct Direction {
     pub to: usize,
     /// The file of the policy.
     pub path: PathBuf,
-    /// The policy.
+    /// The plan that its file holds.
     pub policy: Policy,
     /// The most frames that it holds.
     pub pool: u32,
@@ -159,14 +160,14 @@ pub enum Wait {
     Hybrid,
     /// Sleeps until the deadline.
     Block,
-    /// Never sleeps.
+    /// Polls without sleeping.
     Spin,
 }
 
-/// What the loss of a port's carrier means for the other ports of its bridge.
+/// The effect of a port's lost carrier on the other ports of its bridge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Carrier {
-    /// They keep theirs.
+    /// They keep their carrier.
     #[default]
     Keep,
     /// They lose theirs too, so that the machines behind them see it.
@@ -247,9 +248,11 @@ fn read<R: Route>(
     mut complete: impl FnMut(Written<'_>, &[Port], &mut Report) -> Option<R>,
 ) -> Outcome<(Deployment, Vec<R>)> {
     reader::read(name, bytes, |top, report| {
+        top.add_keys(keys::FILE);
         // Makes the key known even if the other table is missing.
         let ways = top.field("direction");
-        let mut table = top.required("deployment", report)?.table(report)?.named("[deployment]");
+        let table = top.required("deployment", report)?.table(report)?.named("[deployment]");
+        let mut table = table.with_keys(keys::DEPLOYMENT);
         let alarms = table.field("alarm");
         let api = table.field("api").and_then(|node| api::read(&node, name, report));
         let web = table.field("web").and_then(|node| web::read(&node, api.as_ref(), report));
@@ -282,7 +285,7 @@ fn read<R: Route>(
     })
 }
 
-/// What `[deployment]` says.
+/// The table `[deployment]`, and where its keys are written.
 struct Settings {
     /// All of it except directions, bridges, alarms, the API, the page and reservations.
     deployment: Deployment,
@@ -293,7 +296,7 @@ struct Settings {
     /// Where the pool is written.
     pool_span: Option<Span>,
     /// The default of directions.
-    sojourn_max: Option<SojournMax>,
+    sojourn_max: Option<WordOr<Duration>>,
     /// Where keys of the service are written.
     service_spans: service::Spans,
 }
@@ -303,18 +306,17 @@ impl Settings {
         let name = name(table, file, report);
         let ports = table.required("ports", report).map(|node| ports::read(&node, report));
         let (ports, port_spans) = ports.unwrap_or_default();
-        let wait = table.field("wait").and_then(|node| wait(&node, report));
-        let nice = table.field("nice").and_then(|node| nice(&node, report));
+        let wait = table.one_of("wait", WAITS, report);
+        let nice = table.written::<i64>("nice", report).flatten();
         let cpus = bridges::cpus(table, report);
         let control = table.field("control").and_then(|node| control(&node, report));
-        let lag_max = table.field("lag_max").and_then(|node| lag_max(&node, report));
+        let lag_max = table.value("lag_max", report);
         let pool_node = table.field("pool");
-        let pool = pool_node.as_ref().and_then(|node| pool::read(node, report));
-        let receive_ring = table.field("receive_ring");
-        let receive_ring = receive_ring.and_then(|node| pool::read_ring(&node, report));
-        let sojourn_max = table.field("sojourn_max").and_then(|node| sojourn::read(&node, report));
-        let carrier = table.field("carrier").and_then(|node| carrier(&node, report));
-        let take = table.field("take").and_then(|node| node.flag(report));
+        let pool = pool::read(table, report);
+        let receive_ring = table.value("receive_ring", report).unwrap_or(Packets(0));
+        let sojourn_max = table.written("sojourn_max", report).flatten();
+        let carrier = table.one_of("carrier", CARRIERS, report);
+        let take = table.value("take", report);
         let (service, service_spans) = service::read(table, (&ports, file), report);
         table.finish(report);
         let deployment = Deployment {
@@ -323,13 +325,14 @@ impl Settings {
             directions: Vec::new(),
             bridges: Vec::new(),
             wait: wait.unwrap_or_default(),
-            nice,
+            nice: nice.map(|nice| nice as i32),
             control,
-            lag_max: lag_max.unwrap_or(LAG_MAX_DEFAULT),
-            pool: pool.unwrap_or(pool::DEFAULT),
-            receive_ring: receive_ring.unwrap_or(pool::RING_DEFAULT),
+            lag_max: lag_max.unwrap_or_default(),
+            // After an error, no policy is told that its queues hold more.
+            pool: pool.unwrap_or(keys::POOL_MAX),
+            receive_ring: receive_ring.0,
             carrier: carrier.unwrap_or_default(),
-            take: take.unwrap_or(false),
+            take: take.unwrap_or_default(),
             service,
             alarms: Vec::new(),
             api: None,
@@ -407,57 +410,19 @@ fn control(node: &Node<'_>, report: &mut Report) -> Option<PathBuf> {
     Some(PathBuf::from(path))
 }
 
-fn wait(node: &Node<'_>, report: &mut Report) -> Option<Wait> {
-    Some(match node.choice(&["hybrid", "block", "spin"], report)? {
-        "block" => Wait::Block,
-        "spin" => Wait::Spin,
-        _ => Wait::Hybrid,
-    })
-}
-
-fn carrier(node: &Node<'_>, report: &mut Report) -> Option<Carrier> {
-    Some(match node.choice(&["keep", "pass"], report)? {
-        "pass" => Carrier::Pass,
-        _ => Carrier::Keep,
-    })
-}
-
-fn nice(node: &Node<'_>, report: &mut Report) -> Option<i32> {
-    let nice = node.integer(report)?;
-    if let Some(nice) = i32::try_from(nice).ok().filter(|nice| (NICE_MIN..=NICE_MAX).contains(nice))
-    {
-        return Some(nice);
-    }
-    let message = format!("{nice} is not in {NICE_MIN} to {NICE_MAX}");
-    let cure = format!("leave it out for {NICE_DEFAULT}");
-    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
-    None
-}
-
-fn lag_max(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
-    let lag = node.duration(report)?;
-    if (LAG_MAX_MIN..=LAG_MAX_MAX).contains(&lag) {
-        return Some(lag);
-    }
-    let message = format!("`lag_max` is {lag}, and may be {LAG_MAX_MIN} to {LAG_MAX_MAX}");
-    let cure = format!("leave it out for {LAG_MAX_DEFAULT}");
-    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
-    None
-}
-
 /// The rule of [`is_name`], as a cure.
 pub const NAME_RULE: &str =
     "letters, digits, `-`, `_` and `.`, at most 64 bytes, a letter or digit first";
 /// The niceness of a bridge's thread that is allowed to have it, unless `nice` says otherwise: a
 /// frame that waits for the processor is late whatever the policy says.
 pub const NICE_DEFAULT: i32 = -20;
-const NICE_MIN: i32 = -20;
-const NICE_MAX: i32 = 19;
+const NICE_MAX: i64 = 19;
+/// The words of `wait`.
+const WAITS: &[(&str, Wait)] =
+    &[("hybrid", Wait::Hybrid), ("block", Wait::Block), ("spin", Wait::Spin)];
+/// The words of `carrier`.
+const CARRIERS: &[(&str, Carrier)] = &[("keep", Carrier::Keep), ("pass", Carrier::Pass)];
 /// Leaves [`SOCKET_BYTES_MAX`] enough for the folder.
 const NAME_BYTES_MAX: usize = 64;
 /// The longest path of a socket: `sun_path` of Linux (unix(7)), less the zero at the end.
 const SOCKET_BYTES_MAX: usize = 107;
-const LAG_MAX_DEFAULT: Duration = Duration::from_millis(100);
-/// Below this the loop's own wake-ups would count as stalls.
-const LAG_MAX_MIN: Duration = Duration::from_millis(1);
-const LAG_MAX_MAX: Duration = Duration::from_secs(10);

@@ -2,43 +2,25 @@
 //! ports.
 
 use super::Direction;
+use super::keys::POOL_MAX;
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
+use crate::keyed::Packets;
 use crate::policy::Policy;
-use crate::reader::Node;
+use crate::reader::{Node, Table};
 use weir_core::ids::LeafId;
 use weir_core::queue::Limit;
 
-/// Reads the frames of a pool.
-pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<u32> {
-    let frames = within(node, (MIN, DEFAULT, MAX), report)?;
-    tell_memory(frames, node, report);
+/// Reads the frames of a pool, or its default.
+pub(super) fn read(table: &mut Table<'_>, report: &mut Report) -> Option<u32> {
+    let Packets(frames) = table.value("pool", report)?;
+    if let Some(node) = table.field("pool") {
+        tell_memory(frames, &node, report);
+    }
     Some(frames)
 }
 
-/// Reads the frames that the first receive ring of a port holds.
-pub(super) fn read_ring(node: &Node<'_>, report: &mut Report) -> Option<u32> {
-    within(node, (RING_MIN, RING_DEFAULT, RING_MAX), report)
-}
-
-/// Reads a number of frames between two limits.
-fn within(
-    node: &Node<'_>,
-    (min, default, max): (u32, u32, u32),
-    report: &mut Report,
-) -> Option<u32> {
-    let frames = node.packets(report)?;
-    if (min..=max).contains(&frames) {
-        return Some(frames);
-    }
-    let noun = if frames == 1 { "packet" } else { "packets" };
-    let message = format!("{frames} {noun} is not between {min} and {max} packets");
-    let cure = format!("leave it out for {default} packets");
-    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
-    None
-}
-
-/// Tells how much memory a large pool takes.
+/// Reports how much memory a large pool takes.
 fn tell_memory(frames: u32, node: &Node<'_>, report: &mut Report) {
     if u64::from(frames) * FRAME_BYTES <= TOLD_ABOVE {
         return;
@@ -80,7 +62,7 @@ pub(super) fn check(direction: &Direction, span: Span, report: &mut Report) {
         longest(limits)
     );
     let lower = "lower the limits of queues";
-    let cure = if held <= MAX.into() {
+    let cure = if held <= POOL_MAX.into() {
         let memory = memory(held);
         format!("write `pool = \"{held} packets\"` (up to {memory} with MTU 1500), or {lower}")
     } else {
@@ -119,20 +101,10 @@ fn longest(mut limits: Vec<(&str, u64)>) -> String {
     names.join(", ")
 }
 
-/// The frames of a direction: with MTU 1500 they take up to 16 MiB.
-pub(super) const DEFAULT: u32 = 8192;
-const MIN: u32 = 64;
-/// Two gigabytes of frames.
-const MAX: u32 = 1 << 20;
 /// The packet size by which a queue in bytes is converted: the mean of common traffic mixes.
 const PACKET_TYPICAL: u64 = 500;
 /// The memory of a frame with MTU 1500, where a port is of kind `afxdp`; else it is 1536.
 const FRAME_BYTES: u64 = 2048;
-/// 7 ms at 300 000 frames a second.
-pub(super) const RING_DEFAULT: u32 = 2048;
-const RING_MIN: u32 = 256;
-/// 128 MiB for each port with MTU 1500.
-const RING_MAX: u32 = 1 << 16;
 /// The memory of a pool that is worth a note.
 const TOLD_ABOVE: u64 = 256 << 20;
 /// The most classes that a warning names.

@@ -1,5 +1,6 @@
 //! Ports of a deployment: a name, and the interface with what frames meet there.
 
+use super::keys::{self, PORTS_MAX};
 use super::{Port, Side, check_key};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
@@ -76,12 +77,12 @@ fn port(node: &Node<'_>, number: usize, kinds: &[&'static str], report: &mut Rep
         return port;
     }
     let Some(table) = node.table(report) else { return port };
-    let mut table = table.named(format!("port `{}`", node.key()));
+    let mut table = table.named(format!("port `{}`", node.key())).with_keys(keys::PORT);
     let name = table.required("interface", report).and_then(|node| interface(&node, report));
     let kind = table.field("kind").and_then(|node| node.choice(kinds, report));
-    let delay = table.field("delay").and_then(|node| delay(&node, report));
-    let loss = table.field("loss").and_then(|node| node.share(report));
-    let seed = table.field("seed").and_then(|node| node.number(0, SEED_MAX, report));
+    let delay = table.value("delay", report);
+    let loss = table.value("loss", report);
+    let seed = table.written("seed", report).flatten();
     table.finish(report);
     port.interface = name.unwrap_or_default();
     port.kind = kind.unwrap_or(port.kind);
@@ -120,17 +121,6 @@ pub fn is_interface(name: &str) -> bool {
     (1..=INTERFACE_BYTES_MAX).contains(&name.len()) && name.chars().all(fits)
 }
 
-fn delay(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
-    let delay = node.duration(report)?;
-    if delay <= DELAY_MAX {
-        return Some(delay);
-    }
-    let message = format!("{delay} is longer than {DELAY_MAX}");
-    let cure = "write a shorter one: delayed frames take memory";
-    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
-    None
-}
-
 /// Returns the index of the port that a direction names.
 pub(super) fn find(node: &Node<'_>, ports: &[Port], report: &mut Report) -> Option<usize> {
     let name = node.name(report)?;
@@ -160,9 +150,3 @@ pub const INTERFACE_BYTES_MAX: usize = 15;
 const HOST: &str = "host";
 /// The other end of host egress.
 const WIRE: &str = "wire";
-/// Eight bridges of eight ports.
-const PORTS_MAX: usize = 64;
-/// Beyond the longest path that any experiment needs; ten seconds of a busy line are many frames.
-const DELAY_MAX: Duration = Duration::from_secs(10);
-/// TOML's integers have 63 bits.
-const SEED_MAX: u64 = i64::MAX as u64;

@@ -17,19 +17,19 @@
 //! ```
 
 use super::directions::Route;
-use super::service::{path, within};
-use super::{Bridge, Deployment, Port, Side, ports};
+use super::service::path;
+use super::{Bridge, Deployment, Port, Side, keys, ports};
 use crate::codes;
 use crate::finding::{Draft, Report};
 use crate::policy::Policy;
-use crate::reader::{Node, Table, list};
+use crate::reader::{Node, list};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use weir_core::parameter::Params;
 use weir_core::sched::{self, Descriptor};
 use weir_core::units::{Duration, Rate};
 
-/// Reservations by RSVP.
+/// The table `[deployment.rsvp]`: reservations that neighbours make by RSVP.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rsvp {
     /// The index of the direction whose policy has the class.
@@ -38,20 +38,20 @@ pub struct Rsvp {
     pub to: usize,
     /// The class whose places reservations take.
     pub class: String,
-    /// What becomes of packets beyond what is reserved.
+    /// The treatment of packets beyond a reservation.
     pub excess: Excess,
     /// The term D that this hop adds to a delay bound, and keeps; without one, that which a
     /// reservation alone gets.
     pub delay: Option<Duration>,
-    /// What the reservations of one neighbour may have together.
+    /// The most that the reservations of one neighbour may have together.
     pub neighbour: NeighbourLimit,
     /// Whether a reservation may take the place of one with a lower priority.
     pub preemption: bool,
-    /// The refresh period.
+    /// The refresh period R [rfc2205 §3.7].
     pub refresh: Duration,
     /// Whether neighbours understand summary refreshes.
     pub reduction: bool,
-    /// The most sessions.
+    /// The most sessions that the node keeps.
     pub sessions: u32,
     /// The interfaces by which RSVP is spoken; all that have an address if there is none.
     pub interfaces: Vec<String>,
@@ -61,7 +61,7 @@ pub struct Rsvp {
     pub address: Option<Ipv4Addr>,
 }
 
-/// What becomes of packets beyond what is reserved.
+/// The treatment of packets beyond a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Excess {
     /// They get what is free, behind all that is reserved.
@@ -71,12 +71,12 @@ pub enum Excess {
     Police,
 }
 
-/// What the reservations of one neighbour may have together.
+/// The most that the reservations of one neighbour may have together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NeighbourLimit {
-    /// Their rates.
+    /// The sum of their rates.
     pub rate: Option<Rate>,
-    /// Their number.
+    /// How many there may be.
     pub count: Option<u32>,
 }
 
@@ -94,26 +94,22 @@ pub(super) fn read(
     file: &str,
     report: &mut Report,
 ) -> Option<Rsvp> {
-    let mut table = node.table(report)?.named("[deployment.rsvp]");
+    let mut table = node.table(report)?.named("[deployment.rsvp]").with_keys(keys::RSVP);
     let class = table.required("class", report);
     let direction = table.field("direction");
     let excess_node = table.field("excess");
-    let delay = table.field("delay").map(|node| within(&node, DELAY, DELAY_CURE, report));
+    let delay = table.written("delay", report);
     let neighbour = table.field("neighbour").map(|node| neighbour(&node, report));
-    let preemption = table.field("preemption").and_then(|node| node.flag(report));
-    let refresh = table.field("refresh").map(|node| within(&node, REFRESH, REFRESH_CURE, report));
-    let reduction = table.field("reduction").and_then(|node| node.flag(report));
-    let sessions = table.field("sessions").map(|node| node.number(1, SESSIONS_MAX.into(), report));
+    let preemption = table.value("preemption", report);
+    let refresh = table.value("refresh", report);
+    let reduction = table.value("reduction", report);
+    let sessions = table.value::<u64>("sessions", report);
     let interfaces = table.field("interfaces").map(|node| interfaces(&node, report));
     let key_file = table.field("key_file").map(|node| path(&node, file, report));
     let address_node = table.field("address");
     table.finish(report);
     let address = address_node.as_ref().map(|node| address(node, report));
-    let excess = excess_node.as_ref().map(|node| node.choice(&["best-effort", "police"], report));
-    let excess = match excess.unwrap_or(Some("best-effort"))? {
-        "police" => Excess::Police,
-        _ => Excess::BestEffort,
-    };
+    let excess = table.one_of("excess", EXCESSES, report)?;
     let class_node = class?;
     let class = class_node.name(report)?;
     if report.failed() {
@@ -140,12 +136,12 @@ pub(super) fn read(
         to: directions[way].to(),
         class: class.to_owned(),
         excess,
-        delay: delay.flatten(),
+        delay: delay?,
         neighbour: neighbour.unwrap_or(Some(NeighbourLimit::default()))?,
-        preemption: preemption.unwrap_or(false),
-        refresh: refresh.unwrap_or(Some(REFRESH_DEFAULT))?,
-        reduction: reduction.unwrap_or(false),
-        sessions: sessions.unwrap_or(Some(SESSIONS_DEFAULT.into()))? as u32,
+        preemption: preemption?,
+        refresh: refresh?,
+        reduction: reduction?,
+        sessions: sessions? as u32,
         interfaces: interfaces.unwrap_or(Some(Vec::new()))?,
         key_file: key_file.flatten(),
         address: address.flatten(),
@@ -165,7 +161,7 @@ fn address(node: &Node<'_>, report: &mut Report) -> Option<Ipv4Addr> {
     address
 }
 
-/// What is written of the direction in which flows are reserved.
+/// Where the direction in which flows are reserved is named.
 struct Written<'n, 'a> {
     /// The node that names it, or that of the table.
     node: &'n Node<'a>,
@@ -323,12 +319,12 @@ fn check_cap(node: &Node<'_>, class: &str, policy: &Policy, report: &mut Report)
 
 /// Reads `neighbour = { rate, count }`.
 fn neighbour(node: &Node<'_>, report: &mut Report) -> Option<NeighbourLimit> {
-    let mut table: Table<'_> = node.table(report)?.named("the limit of a neighbour");
-    let rate = table.field("rate").map(|node| node.rate(report));
-    let count = table.field("count").map(|node| node.number(1, SESSIONS_MAX.into(), report));
+    let table = node.table(report)?.named("the limit of a neighbour");
+    let mut table = table.with_keys(keys::NEIGHBOUR);
+    let rate = table.written("rate", report);
+    let count = table.written::<u64>("count", report);
     table.finish(report);
-    let count = count.unwrap_or(None).map(|count| count as u32);
-    Some(NeighbourLimit { rate: rate.flatten(), count })
+    Some(NeighbourLimit { rate: rate?, count: count?.map(|count| count as u32) })
 }
 
 fn interfaces(node: &Node<'_>, report: &mut Report) -> Option<Vec<String>> {
@@ -352,16 +348,10 @@ fn interfaces(node: &Node<'_>, report: &mut Report) -> Option<Vec<String>> {
     Some(names)
 }
 
-const DELAY: (Duration, Duration) = (Duration::from_micros(1), Duration::from_secs(10));
-const DELAY_CURE: &str = "leave it out for what a reservation alone gets";
-/// The most that the object TIME_VALUES should say is an hour; below a tenth of a second refreshes
-/// are most of what is sent.
-const REFRESH: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
-const REFRESH_CURE: &str = "leave it out for 30 s";
-/// [rfc2205 §3.7]
-const REFRESH_DEFAULT: Duration = Duration::from_secs(30);
+/// The words of `excess`.
+pub const EXCESSES: &[(&str, Excess)] =
+    &[("best-effort", Excess::BestEffort), ("police", Excess::Police)];
 /// The most sessions of a router.
-pub const SESSIONS_MAX: u32 = 1 << 20;
-const SESSIONS_DEFAULT: u32 = 65_536;
+pub(super) const SESSIONS_MAX: u32 = 1 << 20;
 /// The most interfaces by which RSVP is spoken.
-pub const INTERFACES_MAX: usize = 64;
+pub(super) const INTERFACES_MAX: usize = 64;

@@ -3,6 +3,7 @@
 use super::{Bridge, Deployment, Port, Settings, Side, Wait, is_visible};
 use crate::codes;
 use crate::finding::{Draft, Report, Span};
+use crate::keyed::WordOr;
 use crate::reader::{Node, Table};
 use std::path::{Path, PathBuf};
 use weir_core::units::{Bytes, Duration};
@@ -10,7 +11,7 @@ use weir_core::units::{Bytes, Duration};
 /// How the processes of a deployment run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Service {
-    /// What becomes of traffic while nothing forwards it.
+    /// The path of traffic while no forwarder runs.
     pub on_exit: OnExit,
     /// How long frames that wait are still sent when the forwarder is to end; what is left then is
     /// dropped and counted.
@@ -34,10 +35,10 @@ pub struct Service {
     pub ring: Option<Bytes>,
 }
 
-/// What becomes of traffic while nothing forwards it.
+/// The path of traffic while no forwarder runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnExit {
-    /// Nothing passes.
+    /// No frame passes.
     #[default]
     Closed,
     /// The kernel carries it on, unshaped.
@@ -50,7 +51,7 @@ pub enum Restart {
     /// It is, unless it dies too often.
     #[default]
     Always,
-    /// It is not.
+    /// It stays down.
     Never,
 }
 
@@ -73,26 +74,6 @@ pub enum Priority {
     Realtime,
 }
 
-impl Service {
-    /// Returns what holds for these ports where a deployment says nothing.
-    pub fn of(ports: &[Port]) -> Self {
-        let is_host = ports.iter().any(|port| port.side == Side::Host);
-        Self {
-            // Without this a crash would cut off the machine itself, and who administers it.
-            on_exit: if is_host { OnExit::Open } else { OnExit::Closed },
-            drain: DRAIN_DEFAULT,
-            restart: Restart::default(),
-            wait_for_ports: Patience::AtMost(Duration::ZERO),
-            watchdog: Some(WATCHDOG_DEFAULT),
-            user: None,
-            control_group: None,
-            priority: Priority::default(),
-            log: None,
-            ring: None,
-        }
-    }
-}
-
 /// Where keys are written of which findings tell.
 pub(super) struct Spans {
     on_exit: Option<Span>,
@@ -105,37 +86,46 @@ pub(super) fn read(
     (ports, file): (&[Port], &str),
     report: &mut Report,
 ) -> (Service, Spans) {
-    let default = Service::of(ports);
     let on_exit = table.field("on_exit");
-    let drain = table.field("drain").and_then(|node| drain(&node, report));
-    let restart = table.field("restart").and_then(|node| restart(&node, report));
-    let waits = table.field("wait_for_ports").and_then(|node| patience(&node, report));
-    let watchdog = table.field("watchdog").and_then(|node| watchdog(&node, report));
+    let drain = table.value("drain", report);
+    let restart = table.one_of("restart", RESTARTS, report);
+    let waits = table.value("wait_for_ports", report);
+    let watchdog = table.value("watchdog", report);
     let user = table.field("user").and_then(|node| user(&node, report));
     let group = table.field("control_group").and_then(|node| group(&node, report));
-    let priority = table.field("priority");
-    let log = table.field("log").and_then(|node| path(&node, file, report));
-    let ring = table.field("ring").and_then(|node| ring(&node, report));
     let spans = Spans {
         on_exit: on_exit.as_ref().map(Node::span),
-        priority: priority.as_ref().map(Node::span),
+        priority: table.field("priority").as_ref().map(Node::span),
     };
+    let priority = table.one_of("priority", PRIORITIES, report);
+    let log = table.field("log").and_then(|node| path(&node, file, report));
+    let ring = table.written("ring", report);
+    let is_host = ports.iter().any(|port| port.side == Side::Host);
+    // Without this a crash would cut off the machine itself, and who administers it.
+    let usual_exit = if is_host { OnExit::Open } else { OnExit::Closed };
     let service = Service {
-        on_exit: on_exit.and_then(|node| exit(&node, report)).unwrap_or(default.on_exit),
-        drain: drain.unwrap_or(default.drain),
-        restart: restart.unwrap_or(default.restart),
-        wait_for_ports: waits.unwrap_or(default.wait_for_ports),
-        watchdog: watchdog.unwrap_or(default.watchdog),
+        on_exit: on_exit.and_then(|node| node.one_of(EXITS, report)).unwrap_or(usual_exit),
+        drain: drain.unwrap_or_default(),
+        restart: restart.unwrap_or_default(),
+        wait_for_ports: match waits {
+            Some(WordOr::Word) => Patience::Forever,
+            Some(WordOr::Value(time)) => Patience::AtMost(time),
+            None => Patience::AtMost(Duration::ZERO),
+        },
+        watchdog: match watchdog {
+            Some(WordOr::Value(time)) => Some(time),
+            _ => None,
+        },
         user,
         control_group: group,
-        priority: priority.and_then(|node| class(&node, report)).unwrap_or(default.priority),
+        priority: priority.unwrap_or_default(),
         log,
-        ring,
+        ring: ring.flatten(),
     };
     (service, spans)
 }
 
-/// Tells what a deployment's processes do that its author may not expect.
+/// Reports settings of a deployment's processes whose effect its author may not expect.
 pub(super) fn check(settings: &Settings, bridges: &[Bridge], report: &mut Report) {
     let Settings { deployment: Deployment { service, ports, wait, .. }, service_spans, .. } =
         settings;
@@ -160,76 +150,6 @@ pub(super) fn check(settings: &Settings, bridges: &[Bridge], report: &mut Report
         let cure = "write `wait = \"hybrid\"`, or leave `priority` out";
         report.push(Draft::new(&codes::NEVER_YIELDS, span, message).cure(cure));
     }
-}
-
-fn exit(node: &Node<'_>, report: &mut Report) -> Option<OnExit> {
-    Some(match node.choice(&["closed", "open"], report)? {
-        "open" => OnExit::Open,
-        _ => OnExit::Closed,
-    })
-}
-
-fn restart(node: &Node<'_>, report: &mut Report) -> Option<Restart> {
-    Some(match node.choice(&["always", "never"], report)? {
-        "never" => Restart::Never,
-        _ => Restart::Always,
-    })
-}
-
-fn class(node: &Node<'_>, report: &mut Report) -> Option<Priority> {
-    Some(match node.choice(&["normal", "realtime"], report)? {
-        "realtime" => Priority::Realtime,
-        _ => Priority::Normal,
-    })
-}
-
-fn drain(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
-    let cure = format!("leave it out for {DRAIN_DEFAULT}");
-    within(node, (Duration::ZERO, DRAIN_MAX), &cure, report)
-}
-
-fn patience(node: &Node<'_>, report: &mut Report) -> Option<Patience> {
-    if node.value().as_str() == Some(FOREVER) {
-        return Some(Patience::Forever);
-    }
-    let cure = format!("write \"{FOREVER}\" to wait until they are there");
-    within(node, (Duration::ZERO, PATIENCE_MAX), &cure, report).map(Patience::AtMost)
-}
-
-fn watchdog(node: &Node<'_>, report: &mut Report) -> Option<Option<Duration>> {
-    if node.value().as_str() == Some(NONE) {
-        return Some(None);
-    }
-    let cure = format!("leave it out for {WATCHDOG_DEFAULT}, or write \"{NONE}\"");
-    within(node, (WATCHDOG_MIN, WATCHDOG_MAX), &cure, report).map(Some)
-}
-
-/// Reads a time from `min` to `max`, both included.
-pub(super) fn within(
-    node: &Node<'_>,
-    (min, max): (Duration, Duration),
-    cure: &str,
-    report: &mut Report,
-) -> Option<Duration> {
-    let time = node.duration(report)?;
-    if (min..=max).contains(&time) {
-        return Some(time);
-    }
-    let message = format!("{time} is not in {min} to {max}");
-    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
-    None
-}
-
-fn ring(node: &Node<'_>, report: &mut Report) -> Option<Bytes> {
-    let bytes = node.bytes(report)?;
-    if (RING_MIN..=RING_MAX).contains(&bytes) {
-        return Some(bytes);
-    }
-    let (least, most) = (RING_MIN.get() >> 20, RING_MAX.get() >> 30);
-    let message = format!("{bytes} is not in {least} MiB to {most} GiB");
-    let cure = "leave it out to keep nothing";
-    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
-    None
 }
 
 /// Reads a name of a user; whether there is one is seen by `weir up`.
@@ -273,18 +193,14 @@ pub(super) fn path(node: &Node<'_>, file: &str, report: &mut Report) -> Option<P
 }
 
 /// The word for a wait without end.
-const FOREVER: &str = "forever";
-/// The word for no watchdog.
-const NONE: &str = "none";
-const DRAIN_DEFAULT: Duration = Duration::from_millis(200);
-const DRAIN_MAX: Duration = Duration::from_secs(10);
-const PATIENCE_MAX: Duration = Duration::from_secs(24 * 3600);
-const WATCHDOG_DEFAULT: Duration = Duration::from_secs(2);
-/// A shorter one would kill a forwarder on a busy machine.
-const WATCHDOG_MIN: Duration = Duration::from_millis(200);
-const WATCHDOG_MAX: Duration = Duration::from_secs(60);
-/// The smallest ring is in segments of this size, of which a loop has eight.
-const RING_MIN: Bytes = Bytes::new(8 << 20);
-const RING_MAX: Bytes = Bytes::new(4 << 30);
+pub(super) const FOREVER: &str = "forever";
+/// The word for no watchdog, and no limit.
+pub(super) const NONE: &str = "none";
+/// The words of `on_exit`, `restart` and `priority`.
+pub(super) const EXITS: &[(&str, OnExit)] = &[("closed", OnExit::Closed), ("open", OnExit::Open)];
+pub(super) const RESTARTS: &[(&str, Restart)] =
+    &[("always", Restart::Always), ("never", Restart::Never)];
+pub(super) const PRIORITIES: &[(&str, Priority)] =
+    &[("normal", Priority::Normal), ("realtime", Priority::Realtime)];
 /// The longest name of a user or a group that useradd(8) and groupadd(8) allow.
 const USER_BYTES_MAX: usize = 32;

@@ -5,35 +5,8 @@
 //! delays.
 
 use crate::calculus;
-use crate::codes;
-use crate::finding::Report;
 use crate::policy::Policy;
-use crate::reader::Node;
 use weir_core::units::Duration;
-
-/// What `sojourn_max` says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum SojournMax {
-    /// No packet is stale.
-    None,
-    /// Older packets are.
-    At(Duration),
-}
-
-/// Reads `"none"` or a time.
-pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<SojournMax> {
-    if node.value().as_str() == Some(NONE) {
-        return Some(SojournMax::None);
-    }
-    let time = node.duration(report)?;
-    if (MIN..=MAX).contains(&time) {
-        return Some(SojournMax::At(time));
-    }
-    let message = format!("{time} is not in {MIN} to {MAX}");
-    let cure = format!("leave it out for what the policy bounds, or write \"{NONE}\"");
-    report.push(node.draft(&codes::OUT_OF_RANGE, message).cure(cure));
-    None
-}
 
 /// Returns for each leaf the longest time that its packets may take by `policy`. A class without a
 /// guaranteed rate gets the time in which the line sends all that its queues may hold.
@@ -49,10 +22,6 @@ pub(super) fn of_policy(policy: &Policy) -> Vec<Duration> {
     times.into_iter().map(limit).collect()
 }
 
-/// The word for no limit.
-const NONE: &str = "none";
-/// Less would drop what waits in an ordinary queue.
-const MIN: Duration = Duration::from_millis(10);
 const MAX: Duration = Duration::from_secs(3600);
 /// A shorter stall is made up for.
 const DEFAULT_MIN: Duration = Duration::from_secs(1);

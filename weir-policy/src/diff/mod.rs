@@ -17,7 +17,7 @@ use crate::policy::Policy;
 use std::collections::BTreeMap;
 use weir_core::ids::LeafId;
 
-/// All effective differences.
+/// All effective differences between two policies.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Difference {
     /// Which packets go to another class.
@@ -32,7 +32,7 @@ pub struct Difference {
     pub settings: Vec<Setting>,
 }
 
-/// What a class gets in one of the policies.
+/// The guarantees and rates of a class in one of the policies.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Standing {
     /// The bounds that hold whatever the others do.
@@ -48,7 +48,7 @@ pub struct Standing {
 /// A class before and after.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClassChange {
-    /// Its name.
+    /// The name, which both policies have.
     pub name: String,
     /// In the first policy.
     pub before: Standing,

@@ -1,11 +1,11 @@
-//! What a policy gives its classes, and what changes between two, as `--format json` prints them
-//! and Python gets them; docs/bounds.md describes both.
+//! The figures of a policy's classes, and the changes between two policies, as `--format json`
+//! prints them and Python gets them; docs/bounds.md describes both.
 
 use super::{ClassChange, Difference, Setting, Standing};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a class gets; `None` where unknown.
+/// The figures of a class; `None` where unknown.
 #[derive(Serialize)]
 pub struct Figures {
     at_least_bps: Option<f64>,

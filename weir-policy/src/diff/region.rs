@@ -16,14 +16,13 @@ pub struct Region([(u128, u128); FIELDS.len()]);
 
 struct Field {
     name: &'static str,
-    /// Its largest value.
     most: u128,
     /// Whether a packet may lack it; then 0 means absent, and a value v is stored as v + 1.
     optional: bool,
 }
 
 impl Region {
-    /// Every packet.
+    /// The region of all packets.
     pub const ALL: Region = {
         let mut ranges = [(0, 0); FIELDS.len()];
         let mut field = 0;
@@ -107,7 +106,7 @@ impl Region {
         self.0.iter().zip(point).all(|(range, value)| (range.0..=range.1).contains(&value))
     }
 
-    /// Returns the intersection.
+    /// Returns the packets that are in both; `None` if there are none.
     pub(super) fn meet(&self, other: &Region) -> Option<Region> {
         let mut both = *self;
         for (range, other) in both.0.iter_mut().zip(other.0) {

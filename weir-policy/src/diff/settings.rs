@@ -142,5 +142,5 @@ fn shown(value: Value) -> String {
     }
 }
 
-/// In a line.
+/// How many parts a line shows.
 const PARTS_SHOWN: usize = 4;

@@ -7,7 +7,6 @@ use crate::finding::Report;
 use crate::policy::class::ClassDraft;
 use std::collections::BTreeMap;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W138",
     severity: Severity::Warning,

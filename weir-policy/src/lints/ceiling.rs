@@ -6,7 +6,6 @@ use crate::finding::Report;
 use crate::policy::class::ClassDraft;
 use weir_core::units::Rate;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W143",
     severity: Severity::Warning,

@@ -6,7 +6,6 @@ use super::{Subject, about, rate, seconds, span};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W134",
     severity: Severity::Warning,

@@ -5,7 +5,6 @@ use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use crate::policy::class::ClassDraft;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W133",
     severity: Severity::Warning,

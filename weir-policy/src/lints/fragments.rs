@@ -6,7 +6,6 @@ use crate::codes::{Code, Severity};
 use crate::finding::{Draft, Report};
 use weir_core::classify::FragmentPolicy;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W141",
     severity: Severity::Warning,

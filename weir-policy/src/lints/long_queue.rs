@@ -8,7 +8,6 @@ use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use weir_core::queue::Limit;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W144",
     severity: Severity::Warning,

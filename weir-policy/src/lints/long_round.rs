@@ -8,7 +8,6 @@ use crate::finding::{Draft, Report};
 use crate::policy::class::ClassDraft;
 use weir_core::sched::Service;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W140",
     severity: Severity::Error,

@@ -24,7 +24,7 @@ pub(crate) struct Subject<'s, 'a> {
     pub(crate) plan: &'s LinkPlan,
     pub(crate) rules: &'s [Rule],
     pub(crate) search: &'s ClassifierPlan,
-    /// What the scheduler does for each leaf.
+    /// The service that the scheduler guarantees the leaves.
     pub(crate) service: Service,
     /// The bounds of each leaf; empty if no class wants a delay.
     pub(crate) bounds: Vec<Bound>,
@@ -46,7 +46,6 @@ pub fn traps() -> impl Iterator<Item = (&'static Code, Trap)> {
     TRAPS.iter().copied()
 }
 
-/// Runs every lint.
 pub(crate) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for lint in LINTS {
         lint(subject, report);
@@ -106,7 +105,7 @@ impl<'s, 'a> Subject<'s, 'a> {
         self.plan.tree.rate()
     }
 
-    /// Returns the parent.
+    /// Returns the class above, if it was read.
     fn parent(&self, class: &ClassDraft<'_>) -> Option<&'s ClassDraft<'a>> {
         let parent = class.above?;
         self.classes.get(parent)
@@ -142,7 +141,7 @@ macro_rules! lints {
     ($($module:ident,)*) => {
         $(mod $module;)*
 
-        /// Every lint.
+        /// The checks of all modules of this folder.
         const LINTS: &[Lint] = &[$($module::check,)*];
 
         /// The code of every lint.

@@ -4,7 +4,6 @@ use super::{Subject, about};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W147",
     severity: Severity::Warning,

@@ -10,7 +10,6 @@ use crate::translate::root::root_name;
 use std::collections::BTreeMap;
 use weir_core::units::Rate;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W148",
     severity: Severity::Warning,

@@ -7,7 +7,6 @@ use crate::policy::places;
 use crate::reader::list;
 use weir_core::sched::{self, SCHEDULERS};
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W149",
     severity: Severity::Warning,

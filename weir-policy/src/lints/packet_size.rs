@@ -5,7 +5,6 @@ use super::{Subject, about, span};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W132",
     severity: Severity::Warning,

@@ -6,7 +6,6 @@ use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use weir_core::units::Rate;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W136",
     severity: Severity::Warning,
@@ -35,7 +34,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     }
 }
 
-/// 2^31 ns.
+/// 2^31 ns, in seconds.
 const LONGEST: f64 = 2.147_483_648;
 
 /// The trap, and its cure.

@@ -6,7 +6,6 @@ use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use weir_core::sched::Service;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W145",
     severity: Severity::Warning,

@@ -8,7 +8,6 @@ use crate::policy::class::ClassDraft;
 use weir_core::queue::DROPPERS;
 use weir_core::units::Quantity;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W131",
     severity: Severity::Warning,

@@ -7,7 +7,6 @@ use crate::finding::Report;
 use crate::policy::class::ClassDraft;
 use weir_core::units::Rate;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W135",
     severity: Severity::Warning,
@@ -31,7 +30,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     }
 }
 
-/// The kernel's timer.
+/// The timer of the kernel that the parameters emulate.
 #[derive(Clone, Copy)]
 struct Timer {
     /// Its ticks in a second.

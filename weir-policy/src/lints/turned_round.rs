@@ -8,7 +8,6 @@ use crate::policy::class::ClassDraft;
 use weir_core::parameter::Scope;
 use weir_core::queue::DROPPERS;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W142",
     severity: Severity::Warning,

@@ -6,7 +6,6 @@ use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use weir_core::units::Rate;
 
-/// See the module.
 pub(super) static CODE: Code = Code {
     id: "W139",
     severity: Severity::Warning,

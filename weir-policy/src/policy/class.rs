@@ -10,8 +10,8 @@ use crate::reader::{Node, Table, list, suggest, unknown_key};
 use std::collections::BTreeMap;
 use weir_core::classify::{AltqHash, Spread};
 use weir_core::ids::LeafId;
-use weir_core::parameter::{Kind, Scope};
-use weir_core::queue::{DROPPERS, DropperDescriptor, QueuePlan};
+use weir_core::parameter::{Kind, Scope, Value};
+use weir_core::queue::{DROPPERS, DropperDescriptor, QueuePlan, SHORT_KEY};
 use weir_core::sched::{Descriptor, SCHEDULERS};
 use weir_core::units::{Dimension, Rate, Share};
 
@@ -28,7 +28,7 @@ pub(crate) struct ClassDraft<'a> {
     pub queue: QueuePlan,
     pub queue_span: Option<Span>,
     pub queue_written: Written,
-    /// What it declares of its traffic.
+    /// The arrivals that it declares, and the delay that it wants.
     pub demand: demand::Written,
     /// The `police` table, not read yet.
     pub police: Option<Node<'a>>,
@@ -44,7 +44,7 @@ pub(crate) struct ClassDraft<'a> {
     pub places: Option<PlacesDraft>,
     /// The number of the place that it has, and where that is written.
     pub place: Option<(u32, Span)>,
-    /// Whether it has children.
+    /// Has children, so it has no queue.
     pub interior: bool,
     /// The index of its parent.
     pub above: Option<usize>,
@@ -139,7 +139,6 @@ pub(super) fn read<'a>(
     let parent = table.field("parent");
     let match_node = table.field("match");
     let default = table.field("default");
-    let queue_node = table.field("queue");
     let police = table.field("police");
     let Basis { descriptor, rate: link } = basis;
     let places = table.field("places").and_then(|node| PlacesDraft::read(&node, basis, report));
@@ -149,8 +148,8 @@ pub(super) fn read<'a>(
     let (spread, spread_span) = read_spread(&mut table, report);
     let own_delay = descriptor.is_some_and(has_delay);
     let demand = demand::Written::read(&mut table, own_delay, link, report);
-    let (queue, queue_written) =
-        queue_node.as_ref().map_or_else(Default::default, |node| read_queue(node, link, report));
+    let queue = QueueDraft::read(&mut table, link, report);
+    check_isolation(&queue, spread_span, report);
     let mut draft = ClassDraft {
         name: node.key(),
         span: node.key_span(),
@@ -159,9 +158,9 @@ pub(super) fn read<'a>(
         written: Written::default(),
         leaf_only: demand.spans.clone(),
         demand,
-        queue,
-        queue_span: queue_node.map(|node| node.key_span()),
-        queue_written,
+        queue: queue.plan,
+        queue_span: queue.span,
+        queue_written: queue.written,
         police,
         spread,
         spread_span,
@@ -286,12 +285,10 @@ fn read_spread(table: &mut Table<'_>, report: &mut Report) -> (Option<Spread>, O
 /// Makes the finding for `hash` without `queues`: who wants fairness among hosts need not count
 /// queues.
 fn hash_alone(node: &Node<'_>) -> Draft {
-    let separates = |row: &&DropperDescriptor| row.parameters.iter().any(|row| row.name == "hash");
-    let dropper = DROPPERS.iter().find(separates).map_or("", |row| row.keyword);
     let message = "spreads packets over `queues`, which is missing";
     let cure = format!(
-        "write `queues = 64`, or `queue = {{ dropper = \"{dropper}\", hash = \"srcaddr\" }}` for \
-         turns among hosts in one queue"
+        "write `queues = 64`, or `{SHORT_KEY} = \"flows within srcaddr\"` for turns among hosts in \
+         one class"
     );
     node.draft(&codes::MISSING_KEY, message).cure(cure)
 }
@@ -327,29 +324,124 @@ fn check_spread(classes: &[ClassDraft<'_>], report: &mut Report) {
     }
 }
 
-/// `queue = { dropper, ... }`.
-pub(super) fn read_queue(
-    node: &Node<'_>,
-    link: Option<Rate>,
-    report: &mut Report,
-) -> (QueuePlan, Written) {
-    let Some(table) = node.table(report) else { return Default::default() };
-    let mut table = table.named("the queue");
-    let words: Vec<_> = DROPPERS.iter().map(|row| row.keyword).collect();
-    let word = match table.field("dropper") {
-        None => Some(DROPPERS[0].keyword),
-        Some(node) => node.choice(&words, report),
-    };
-    let Some(dropper) = DROPPERS.iter().find(|row| Some(row.keyword) == word) else {
-        return Default::default();
-    };
-    let written = Written::read(&mut table, dropper.parameters, &[Scope::Queue], link, report);
-    for node in table.unasked() {
-        report.push(unsupported_in_queue(&node, &table.known(), dropper));
+/// How packets wait, as written: `queue`, or in short the key [`SHORT_KEY`], or both.
+#[derive(Default)]
+pub(super) struct QueueDraft {
+    pub plan: QueuePlan,
+    written: Written,
+    /// Where it begins.
+    span: Option<Span>,
+    /// Where the short key is.
+    isolation: Option<Span>,
+}
+
+impl QueueDraft {
+    /// Takes its keys out of the table of a class, or of places.
+    pub(super) fn read(table: &mut Table<'_>, link: Option<Rate>, report: &mut Report) -> Self {
+        let short = table.field(SHORT_KEY);
+        let isolating = short.as_ref().and_then(|_| {
+            DROPPERS.iter().find(|row| row.parameters.iter().any(|row| row.name == SHORT_KEY))
+        });
+        let node = table.field("queue");
+        let mut draft = match (&node, isolating) {
+            (Some(node), _) => Self::read_table(node, (short.as_ref(), isolating), link, report),
+            (None, Some(dropper)) => Self::of(dropper, Written::default()),
+            (None, None) => Self::default(),
+        };
+        if let (Some(node), Some(dropper)) = (&short, isolating) {
+            draft.isolation = Some(node.key_span());
+            let row = dropper.parameters.iter().find(|row| row.name == SHORT_KEY);
+            let word = row.and_then(|row| match row.kind {
+                Kind::Choice(words) => node.choice(words, report),
+                _ => None,
+            });
+            if let Some(word) = word {
+                draft.plan.params.set(SHORT_KEY, Value::Choice(word));
+            }
+        }
+        draft.span = node.map(|node| node.key_span()).or(draft.isolation);
+        draft
     }
-    let owner = format!("dropper `{}`", dropper.keyword);
-    written.check_required(&owner, node.key_span(), dropper.parameters, report);
-    (QueuePlan { dropper: dropper.keyword, params: written.params.clone() }, written)
+
+    /// `queue = { dropper, ... }`; the dropper may follow from the short key.
+    fn read_table(
+        node: &Node<'_>,
+        (short, isolating): (Option<&Node<'_>>, Option<&'static DropperDescriptor>),
+        link: Option<Rate>,
+        report: &mut Report,
+    ) -> Self {
+        let Some(table) = node.table(report) else { return Self::default() };
+        let mut table = table.named("the queue");
+        let words: Vec<_> = DROPPERS.iter().map(|row| row.keyword).collect();
+        let named = table.field("dropper");
+        let word = match &named {
+            None => Some(isolating.unwrap_or(&DROPPERS[0]).keyword),
+            Some(node) => node.choice(&words, report),
+        };
+        let Some(dropper) = DROPPERS.iter().find(|row| Some(row.keyword) == word) else {
+            return Self::default();
+        };
+        let written = Written::read(&mut table, dropper.parameters, &[Scope::Queue], link, report);
+        for node in table.unasked() {
+            report.push(unsupported_in_queue(&node, &table.known(), dropper));
+        }
+        let owner = format!("dropper `{}`", dropper.keyword);
+        written.check_required(&owner, node.key_span(), dropper.parameters, report);
+        if let (Some(short), Some(isolating)) = (short, isolating) {
+            let other = named.filter(|_| *dropper != *isolating).map(|node| (node, dropper));
+            let twice = written.span(SHORT_KEY);
+            report_contradiction(short, other, twice, report);
+            if *dropper != *isolating {
+                return Self::default();
+            }
+        }
+        Self::of(dropper, written)
+    }
+
+    fn of(dropper: &'static DropperDescriptor, written: Written) -> Self {
+        let plan = QueuePlan { dropper: dropper.keyword, params: written.params.clone() };
+        Self { plan, written, ..Self::default() }
+    }
+}
+
+/// Reports the short key beside another dropper, or beside the parameter that it stands for.
+fn report_contradiction(
+    short: &Node<'_>,
+    other: Option<(Node<'_>, &DropperDescriptor)>,
+    twice: Option<Span>,
+    report: &mut Report,
+) {
+    if let Some((node, dropper)) = other {
+        let keyword = dropper.keyword;
+        let message =
+            format!("`{SHORT_KEY}` gives each flow a queue, and dropper `{keyword}` has one for all");
+        let cure = format!("remove `dropper`, or `{SHORT_KEY}`");
+        report.push(
+            node.draft(&codes::REFUSED, message)
+                .related(short.key_span(), "where flows are isolated")
+                .cure(cure),
+        );
+    }
+    if let Some(span) = twice {
+        let message = format!("`{SHORT_KEY}` is written in the class and in its queue");
+        report.push(
+            Draft::new(&codes::REFUSED, span, message)
+                .related(short.key_span(), "that of the class")
+                .cure("keep one of them"),
+        );
+    }
+}
+
+/// Reports a class that isolates and is spread over queues by a hash.
+fn check_isolation(queue: &QueueDraft, spread: Option<Span>, report: &mut Report) {
+    if let (Some(own), Some(spread)) = (queue.isolation, spread) {
+        let message = format!("`{SHORT_KEY}` keeps all flows apart, and a hash spreads them before");
+        report.push(
+            Draft::new(&codes::REFUSED, spread, message)
+                .related(own, "where flows are isolated")
+                .cure("remove `hash` and `queues`: one class is enough"),
+        );
+    }
 }
 
 fn unsupported_in_queue(
@@ -373,6 +465,7 @@ const CLASS_KEYS: &[&str] = &[
     "match",
     "default",
     "queue",
+    SHORT_KEY,
     "police",
     "places",
     "place",

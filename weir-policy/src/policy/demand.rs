@@ -7,7 +7,7 @@ use crate::reader::Table;
 use weir_core::parameter::Params;
 use weir_core::units::{Bytes, Duration, Rate};
 
-/// What a leaf wants, and what it declares that it will be offered.
+/// The delay that a leaf wants, and the arrivals that it declares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Demand {
     /// The longest delay of a packet.
@@ -23,7 +23,7 @@ pub struct Demand {
 /// An arrival curve: in any interval no more than the burst plus the rate times the interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// The rate.
+    /// The long-term rate.
     pub rate: Rate,
     /// The most that arrives at once.
     pub burst: Bytes,

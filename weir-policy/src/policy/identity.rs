@@ -1,6 +1,7 @@
 //! The identity of a policy: a short number that two texts are very unlikely to share.
 
 use std::fmt;
+use weir_core::fnv::{BASIS, fnv1a};
 
 /// FNV-1a of 64 bits over the file of a policy and the lists that it reads, in their order.
 /// It tells versions of a policy apart; it is no protection against who forges one.
@@ -22,10 +23,8 @@ impl Identity {
 
     /// Adds the bytes of a list.
     pub fn add(&mut self, bytes: &[u8]) {
-        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
-        self.0 = bytes.iter().fold(self.0, step);
-        // So that bytes that move from one file to the next count.
-        self.0 = step(self.0, &0xff);
+        // One byte more, so that bytes that move from one file to the next count.
+        self.0 = fnv1a(fnv1a(self.0, bytes), &[0xff]);
     }
 }
 
@@ -41,9 +40,6 @@ impl fmt::Display for Identity {
         write!(f, "{:016x}", self.0)
     }
 }
-
-const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-const PRIME: u64 = 0x0100_0000_01b3;
 
 #[cfg(test)]
 mod tests {

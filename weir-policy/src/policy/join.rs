@@ -27,40 +27,40 @@ use weir_core::queue::{AnyDropper, Place, QueuePlan};
 use weir_core::sched::{self, Descriptor};
 use weir_core::units::{Quantity, Rate};
 
-/// What is wished of a running link.
+/// A change of the classes at places of a running link.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish<'w> {
+pub struct JoinRequest<'w> {
     /// Classes at places that leave.
     pub remove: &'w [String],
     /// Tables `[class.NAME]` of classes that join; one at a place already is retuned.
     pub tables: &'w str,
-    /// What findings call the tables.
+    /// The name of `tables` in findings.
     pub name: &'w str,
 }
 
-/// What becomes of a class at a place.
+/// The change of one class at a place.
 #[derive(Clone, Debug)]
 pub struct Seating {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
     /// The leaf of its place.
     pub leaf: LeafId,
     /// The class that it is from now on; `None` if it leaves.
     pub class: Option<Seated>,
-    /// Whether it was there before.
+    /// The class was at the place before, and is retuned or leaves.
     pub was_there: bool,
 }
 
 /// A class at a place.
 #[derive(Clone, Debug)]
 pub struct Seated {
-    /// The scheduler's parameters.
+    /// The scheduler's parameters of the class.
     pub params: Params,
-    /// The queue.
+    /// The limit and the dropper of its leaf.
     pub queue: QueuePlan,
-    /// What it wants and declares.
+    /// The delay that it wants, and the arrivals that it declares.
     pub demand: Demand,
-    /// The rules.
+    /// The rules by which packets reach it.
     pub rules: Arc<RuleSet>,
     /// Its table of TOML, with its place.
     pub text: String,
@@ -94,14 +94,14 @@ impl Seating {
 }
 
 impl Policy {
-    /// Checks what is wished, of a policy with all its places, and says where each class goes. The
-    /// plan of the outcome is empty where nothing is wished.
-    pub fn seat(&self, wish: &Wish<'_>) -> Outcome<Vec<Seating>> {
-        Document::new(wish.name, wish.tables.as_bytes()).read(|top, report| {
+    /// Checks a request for a policy with all its places, and returns the change of each class. The
+    /// plan of the outcome is empty where the request is.
+    pub fn seat(&self, request: &JoinRequest<'_>) -> Outcome<Vec<Seating>> {
+        Document::new(request.name, request.tables.as_bytes()).read(|top, report| {
             let mut seating = Seats { policy: self, taken: BTreeSet::new(), rows: Vec::new() };
-            seating.remove(wish.remove, report);
-            if !wish.tables.trim().is_empty() {
-                let mut texts = texts(wish.tables);
+            seating.remove(request.remove, report);
+            if !request.tables.trim().is_empty() {
+                let mut texts = texts(request.tables);
                 for node in class::nodes(top, report) {
                     seating.add(&node, &mut texts, report);
                 }
@@ -207,7 +207,7 @@ impl Policy {
     }
 }
 
-/// What is wished, while it is read.
+/// The changes of a request, while it is read.
 struct Seats<'p> {
     policy: &'p Policy,
     /// The leaves that something is done to.
@@ -429,7 +429,7 @@ impl Seats<'_> {
     }
 }
 
-/// What queues are built with.
+/// The properties of a link with which its queues are built.
 struct LinkPlanFacts {
     rate: Rate,
     mtu: weir_core::units::Bytes,

@@ -1,5 +1,5 @@
-//! What a class that joins is checked against, kept so that a check takes no longer where many
-//! classes have joined: names, sums of rates, and patterns of rules.
+//! The facts against which a joining class is checked, kept so that a check takes no longer where
+//! many classes have joined: names, sums of rates, and patterns of rules.
 //!
 //! Invariant: it equals what [`Joining::of`] makes of the policy; [`Policy::follow`] keeps it so.
 
@@ -14,7 +14,7 @@ use weir_core::sched;
 use weir_core::tree::{ClassSpec, Tree};
 use weir_core::units::Rate;
 
-/// See the module.
+/// Sums, names and rules of a policy's classes: see the module.
 #[derive(Clone, Debug)]
 pub struct Joining {
     /// Finds rules of the file that cover another one.
@@ -28,7 +28,7 @@ pub struct Joining {
     sums: BTreeMap<Option<ClassId>, Promised>,
 }
 
-/// What classes are promised.
+/// The sum of the rates of some classes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Promised {
     /// The sum of their rates in bit/s.
@@ -38,7 +38,7 @@ pub(super) struct Promised {
 }
 
 impl Joining {
-    /// What the classes of a policy with all its places are checked against.
+    /// Collects the facts of a policy with all its places.
     pub(super) fn of(policy: &Policy) -> Self {
         let tree = &policy.link.tree;
         let entry = sched::find(policy.link.scheduler).expect("the policy was read");

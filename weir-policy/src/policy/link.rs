@@ -85,11 +85,7 @@ impl LinkSection {
 
     /// Returns the charged length of the largest packet.
     pub(super) fn packet_max(&self) -> Bytes {
-        let frame = self.mtu + ETHERNET_HEADER;
-        Bytes::new(u64::from(match self.charge {
-            Charge::Wire => self.framing.wire_length(frame),
-            Charge::Frame => frame,
-        }))
+        Bytes::new(self.charge.of(self.framing, self.mtu + ETHERNET_HEADER).into())
     }
 
     /// Returns the limit on waiting packets: as written, else the sum of the queues' limits.

@@ -38,12 +38,12 @@ use weir_core::link::LinkPlan;
 
 pub use demand::{Arrival, Demand};
 pub use identity::Identity;
-pub use join::{Seating, Wish};
+pub use join::{JoinRequest, Seating};
 pub use places::{PLACES_MAX, Places};
 pub use promise::read as read_promise;
 pub use promise::{Comparison, Goal, Measure, Metric, Promise, Promised};
 
-/// A checked policy.
+/// A policy without errors, ready to be run.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// The plan of the link.
@@ -57,9 +57,9 @@ pub struct Policy {
     pub default: Target,
     /// The names of interfaces: `InterfaceId(n)` in a rule is the nth of them.
     pub interfaces: Vec<String>,
-    /// What each leaf wants, and what it declares that it will be offered.
+    /// The delay that each leaf wants, and the arrivals that it declares.
     pub demands: Vec<Demand>,
-    /// The promises.
+    /// Conditions on the results of runs.
     pub promises: Vec<Promise>,
     /// The places for classes that join while a link runs.
     pub places: Vec<Places>,
@@ -68,13 +68,13 @@ pub struct Policy {
     /// Of each class at a place, in the order of leaves: where its places are in `places`, and its
     /// number among them.
     pub seats: Vec<(usize, u32)>,
-    /// Whether it has a leaf for each place: see [`Policy::with_places`].
+    /// Has a leaf for each place: see [`Policy::with_places`].
     is_expanded: bool,
     /// After [`Policy::with_places`], the rules of classes at places.
     pub joined: BTreeMap<LeafId, Arc<RuleSet>>,
-    /// What classes that join are checked against; made when one does.
+    /// The facts against which joining classes are checked; collected when the first one joins.
     joining: OnceLock<Arc<Joining>>,
-    /// Tells this policy from others: computed from the text of its file and its lists.
+    /// Identifies this policy: computed from the text of its file and its lists.
     pub identity: Identity,
 }
 
@@ -126,8 +126,8 @@ impl PartialEq for Policy {
         let same_rules = (rules, search, default) == (&other.rules, &other.search, &other.default);
         let same_link = (link, interfaces) == (&other.link, &other.interfaces);
         let same_places = (places, joined) == (&other.places, &other.joined);
-        let same_wishes = (demands, promises) == (&other.demands, &other.promises);
-        same_rules && same_link && same_places && same_wishes
+        let same_demands = (demands, promises) == (&other.demands, &other.promises);
+        same_rules && same_link && same_places && same_demands
     }
 }
 

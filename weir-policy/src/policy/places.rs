@@ -11,7 +11,7 @@
 //! Invariant: classes at places have the last leaves, in the order of places.
 
 use super::Policy;
-use super::class::{CLASSES_MAX, ClassDraft, read_queue};
+use super::class::{CLASSES_MAX, ClassDraft, QueueDraft};
 use super::link::LinkSection;
 use super::values::{Basis, Written};
 use crate::codes;
@@ -34,7 +34,7 @@ pub const PLACES_MAX: u32 = 1 << 17;
 pub struct Places {
     /// The class; `None` for the link.
     pub parent: Option<ClassId>,
-    /// How many.
+    /// The number of places, at most [`PLACES_MAX`].
     pub count: u32,
     /// The parameters that a class at one of them has unless it writes others.
     pub params: Params,
@@ -42,7 +42,7 @@ pub struct Places {
     pub queue: QueuePlan,
 }
 
-/// `places` as written.
+/// `places` as written, before its class is known.
 pub(crate) struct PlacesDraft {
     pub span: Span,
     pub count: u32,
@@ -69,9 +69,8 @@ impl PlacesDraft {
         }
         let mut table = node.table(report)?.named("the places");
         let count = table.required("count", report)?.number(1, most, report)?;
-        let queue = table.field("queue").map(|node| read_queue(&node, link, report).0);
         let mut places = draft(count);
-        places.queue = queue.unwrap_or_default();
+        places.queue = QueueDraft::read(&mut table, link, report).plan;
         if let Some(descriptor) = descriptor {
             let scopes = [Scope::Class, Scope::Leaf];
             places.written =

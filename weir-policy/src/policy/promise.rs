@@ -35,7 +35,7 @@ pub struct Promise {
 /// A condition on results; `C` identifies a class.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Promised<C> {
-    /// What is measured.
+    /// The measured quantity.
     pub measure: Measure<C>,
     /// How it is compared.
     pub comparison: Comparison,
@@ -61,7 +61,7 @@ pub enum Metric {
     Delay(u16),
     /// The mean delay in seconds.
     DelayMean,
-    /// Packets dropped.
+    /// The number of packets dropped.
     Drops,
     /// The fraction of offered packets that are dropped.
     Loss,
@@ -72,13 +72,13 @@ pub enum Metric {
 /// How a measure is compared with its goal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Comparison {
-    /// `<`
+    /// `<`: the measure is less than its goal.
     Below,
-    /// `<=`
+    /// `<=`: the measure is not more than its goal.
     AtMost,
-    /// `>`
+    /// `>`: the measure is more than its goal.
     Above,
-    /// `>=`
+    /// `>=`: the measure is not less than its goal.
     AtLeast,
 }
 

@@ -7,7 +7,7 @@ use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
 use weir_core::sched::Descriptor;
 use weir_core::units::{Bytes, Dimension, Quantity, Rate};
 
-/// What the parameters of a table depend on.
+/// The scheduler and the link, on which the parameters of a table depend.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Basis {
     /// That of the scheduler, unless its name was already reported.

@@ -17,9 +17,9 @@ use weir_core::units::Quantity;
 /// A policy written for another scheduler.
 #[derive(Debug)]
 pub struct Converted {
-    /// The text.
+    /// The text of the new policy.
     pub text: String,
-    /// What was translated differently, and what could not be translated.
+    /// A note on each point that was translated differently or not at all.
     pub notes: Vec<String>,
     /// The policy that the text holds, with its findings.
     pub outcome: Outcome<Policy>,

@@ -25,11 +25,11 @@ use words::Words;
 /// A plan for another scheduler.
 #[derive(Clone, Debug)]
 pub struct Translated {
-    /// The plan.
+    /// The plan for the other scheduler.
     pub plan: LinkPlan,
     /// The class that was added as the parent of all others.
     pub root: Option<ClassId>,
-    /// What was translated differently, and what could not be translated.
+    /// A note on each point that was translated differently or not at all.
     pub notes: Vec<String>,
 }
 

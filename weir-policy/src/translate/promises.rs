@@ -1,4 +1,4 @@
-//! What a policy promises each class, in terms that do not depend on its scheduler.
+//! The promises of a policy to each class, in terms that do not depend on its scheduler.
 
 use serde::Serialize;
 use weir_core::ids::ClassId;
@@ -7,7 +7,7 @@ use weir_core::parameter::Parameter;
 use weir_core::sched::{self, ClassSpec, Descriptor, Tree};
 use weir_core::units::Quantity;
 
-/// What a policy promises a class.
+/// The promises of a policy to one class.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Promised {
     /// The rate that it may always have, in bit/s.
@@ -25,7 +25,7 @@ impl Promised {
     }
 }
 
-/// What the plan promises each class.
+/// Returns the promises of the plan, in the order of classes.
 pub fn promises(plan: &LinkPlan) -> Vec<Promised> {
     let tree = &plan.tree;
     let descriptor = sched::find(plan.scheduler).map(|entry| entry.descriptor);

@@ -13,13 +13,13 @@ use weir_core::parameter::{Scope, Value};
 use weir_core::sched::{self, ClassSpec, Descriptor, Tree};
 use weir_core::units::Quantity;
 
-/// What to change in a text.
+/// The change from one plan to another in a text.
 pub(super) struct Edit<'a> {
     /// The plan that the text holds.
     pub(super) old: &'a LinkPlan,
     /// The plan that it should hold.
     pub(super) new: &'a Translated,
-    /// Its scheduler.
+    /// The scheduler of the new plan.
     pub(super) to: &'static Descriptor,
     /// Whether a class that keeps its rate keeps the share that it is written as.
     pub(super) keep_shares: bool,

@@ -136,7 +136,7 @@ impl<'a> Words<'a> {
         params
     }
 
-    /// What the class has for this parameter; `None` for its default.
+    /// Returns the value of the class for this parameter; `None` for its default.
     fn value(&self, row: &Parameter, id: ClassId) -> Option<Value> {
         let promised = self.promised[id.index()];
         let of_link = promised.rate / self.plan.tree.rate().bits_per_second() as f64;

@@ -53,8 +53,8 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What a deployment says without its policies is what it says with them, but for what only they
-/// can say.
+/// Checks that a deployment parses to the same without its policies, but for the parts that these
+/// give, and that it fails only where the whole fails.
 fn check_outline(text: &str, outcome: &Outcome<Deployment>) {
     let outline = parse_outline(text.as_bytes(), "site/d.toml");
     assert!(!outline.failed() || outcome.failed(), "{text}: {:?}", outline.findings);
@@ -305,7 +305,7 @@ fn an_api_has_an_address_that_clients_can_know() {
     }
 }
 
-/// What is written in `[deployment]`, and what becomes of it.
+/// Rows have the keys of `[deployment]` and the findings.
 #[test]
 fn what_follows_a_death_is_checked() {
     let sound = format!(
@@ -575,7 +575,7 @@ fn a_pool_below_the_limits_of_queues_is_reported_with_the_classes() {
     check(&text("pool = '100 packets'\n", "pool = '20125 packets'\n"), &[]);
 }
 
-/// What stands in place of `ports`, the rest, the message, and how its cure begins.
+/// A row has the text in place of `ports`, the rest, the message, and how its cure begins.
 #[test]
 fn messages_name_the_value_and_its_limit() {
     let few = "is written, but a bridge joins at least two";

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use weir_core::random::Random;
-use weir_policy::policy::{self, Policy, Wish};
+use weir_policy::policy::{self, JoinRequest, Policy};
 
 const POLICY: &str = "[link]\nrate = \"10 Mbit/s\"\nscheduler = \"htb\"\nplaces = 2\n\
     [class.voice]\nrate = \"1 Mbit/s\"\nmatch = { dscp = \"ef\" }\n\
@@ -19,10 +19,10 @@ fn read(text: &str) -> Policy {
     outcome.plan.expect("it has no errors").with_places()
 }
 
-/// Does what is wished; returns the first finding, or which leaves something was done to.
+/// Carries out a request; returns the first finding, or the leaves that changed.
 fn seat(policy: &mut Policy, remove: &[&str], tables: &str) -> Result<Vec<u32>, String> {
     let remove: Vec<_> = remove.iter().map(|name| (*name).to_owned()).collect();
-    let outcome = policy.seat(&Wish { remove: &remove, tables, name: "classes" });
+    let outcome = policy.seat(&JoinRequest { remove: &remove, tables, name: "classes" });
     if outcome.failed() {
         let is_error = |one: &&weir_policy::Finding| one.severity == weir_policy::Severity::Error;
         let first = outcome.findings.iter().find(is_error).expect("it failed");
@@ -33,7 +33,7 @@ fn seat(policy: &mut Policy, remove: &[&str], tables: &str) -> Result<Vec<u32>, 
     Ok(seatings.iter().map(|seating| seating.leaf.0).collect())
 }
 
-/// Checks what becomes of a wish of the policy in which `h1` has joined.
+/// Checks the result of a request to the policy in which `h1` has joined.
 fn check(remove: &[&str], tables: &str, expected: Result<&[u32], &str>) {
     let mut policy = read(POLICY);
     let joined = "[class.h1]\nparent = \"homes\"\nrate = \"1 Mbit/s\"\n\
@@ -93,7 +93,7 @@ fn a_rule_that_another_takes_the_packets_of_is_told() {
     let policy = read(POLICY);
     let tables =
         "[class.h1]\nparent = \"homes\"\nrate = \"1 Mbit/s\"\nmatch = { src = \"10.0.0.7\" }";
-    let outcome = policy.seat(&Wish { remove: &[], tables, name: "classes" });
+    let outcome = policy.seat(&JoinRequest { remove: &[], tables, name: "classes" });
     let found: Vec<_> = outcome.findings.iter().map(|one| one.message.as_str()).collect();
     assert_eq!(
         found,
@@ -138,7 +138,8 @@ fn check_follows(seed: u64) {
         let name = format!("h{}", random.below(6));
         if random.below(3) == 0 {
             let remove = [name.clone()];
-            let outcome = policy.seat(&Wish { remove: &remove, tables: "", name: "classes" });
+            let outcome =
+                policy.seat(&JoinRequest { remove: &remove, tables: "", name: "classes" });
             let Some(seatings) = outcome.plan else { continue };
             seatings.iter().for_each(|seating| policy.follow(seating));
             tables.remove(&name);
@@ -160,7 +161,7 @@ fn check_follows(seed: u64) {
                     format!("class = {{ {name} = {{ {} }} }}\n", keys.join(", "))
                 }
             };
-            let outcome = policy.seat(&Wish { remove: &[], tables: &text, name: "classes" });
+            let outcome = policy.seat(&JoinRequest { remove: &[], tables: &text, name: "classes" });
             let Some(seatings) = outcome.plan else { continue };
             for seating in seatings {
                 policy.follow(&seating);

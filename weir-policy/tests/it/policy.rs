@@ -681,6 +681,42 @@ fn droppers_are_read_with_their_parameters() {
 }
 
 #[test]
+fn isolate_is_a_word_of_a_class_and_no_other_dropper_stands_beside_it() {
+    let rows: &[(&str, &[&str])] = &[
+        ("isolate = 'flows'", &[]),
+        ("isolate = 'flows within srcaddr'\nqueue = { limit = '99 packets', target = '9 ms' }", &[]),
+        ("isolate = 'flows within dstaddr'\nqueue = { dropper = 'isolate' }", &[]),
+        ("queue = { dropper = 'isolate', isolate = 'flows within dstaddr' }", &[]),
+        ("isolate = 'hosts'", &["W016@6:11"]),
+        ("isolate = 5", &["W012@6:11"]),
+        ("isolate = 'flows'\nqueue = { dropper = 'tail' }", &["W114@7:21"]),
+        ("isolate = 'flows'\nqueue = { dropper = 'fq-codel', hash = 'srcaddr' }", &["W114@7:21"]),
+        ("isolate = 'flows'\nqueue = { hash = 'srcaddr' }", &["W101@7:11"]),
+        ("isolate = 'flows'\nqueue = { isolate = 'flows' }", &["W114@7:21"]),
+        ("isolate = 'flows'\nhash = 'full'\nqueues = 4", &["W114@8:1"]),
+    ];
+    for (keys, wanted) in rows {
+        let outcome = check_drr(&format!("[class.a]\ndefault = true\n{keys}\n"), wanted);
+        if wanted.is_empty() {
+            assert_eq!(sound(outcome).link.queues[0].dropper, "isolate", "{keys}");
+        }
+    }
+    let text = "[class.a]\nrate = '1 Mbit/s'\nisolate = 'flows'\n\
+                [class.b]\nparent = 'a'\nrate = '1 Mbit/s'\ndefault = true\n";
+    check_htb(text, &["W108@6:1"]);
+    let tail = "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.a]\ndefault = true\n\
+                isolate = 'flows'\nqueue = { dropper = 'tail' }\n";
+    assert_eq!(
+        first(&parse(tail, "p.toml")),
+        (
+            "`dropper` of the queue: `isolate` gives each flow a queue, and dropper `tail` has one \
+             for all",
+            "remove `dropper`, or `isolate`"
+        )
+    );
+}
+
+#[test]
 fn a_default_limit_is_that_of_its_dropper() {
     for (dropper, packets) in [("tail", 100), ("red-altq", 60), ("blue", 200), ("pie", 1000)] {
         let text = format!("[class.a]\ndefault = true\nqueue = {{ dropper = '{dropper}' }}\n");
@@ -720,8 +756,8 @@ fn a_hash_that_cannot_be_used_says_which_can() {
         (
             "hash = 'srcaddr'",
             "`hash` of class `a`: spreads packets over `queues`, which is missing",
-            "write `queues = 64`, or `queue = { dropper = \"fq-codel\", hash = \"srcaddr\" }` for \
-             turns among hosts in one queue",
+            "write `queues = 64`, or `isolate = \"flows within srcaddr\"` for turns among hosts in \
+             one class",
         ),
         (
             "queue = { dropper = 'fq-codel', hash = 'srcadr' }",

@@ -45,7 +45,7 @@ struct File {
     found: OnceLock<Result<Ran, String>>,
 }
 
-/// What became of the tests of a file.
+/// The results of the tests of a file.
 struct Ran {
     /// State and reason of each.
     rows: BTreeMap<String, (String, String)>,
@@ -204,8 +204,8 @@ fn python() -> String {
     env::var("WEIR_PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }
 
-/// What the tests need beside Python. Ray is left out: to install it and to kill its nodes takes a
-/// minute more, and `cargo xtask figures sweep` does that.
+/// The libraries that the tests need beside Python. Ray is left out: to install it and to kill its
+/// nodes takes a minute more, and `cargo xtask figures sweep` does that.
 const LIBRARIES: &[&str] = &[
     "jsonschema",
     "matplotlib>=3.6",

@@ -8,7 +8,6 @@ use std::fmt::Write;
 use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
-use weir_core::link::Charge;
 use weir_core::parameter::{Params, Value};
 use weir_core::queue::Limit;
 use weir_core::sched;
@@ -21,7 +20,7 @@ use crate::intserv::{Flowspec, Terms};
 use crate::node::Request;
 use crate::wire::{Filter, Select, Session, Style};
 
-/// What a reservation wants of the policy.
+/// The class that a reservation needs in the policy.
 pub(super) struct Wanted {
     pub(super) name: String,
     pub(super) table: String,
@@ -31,7 +30,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// What a request wants.
+    /// Returns the class for a request; its rates and burst cover the headers below IP, too.
     pub(super) fn of(request: &Request, admission: &Admission) -> Self {
         let tspec = request.tspec;
         let packets = request.flowspec.tspec();
@@ -79,13 +78,7 @@ impl Admission {
     pub(super) fn dearness(&self, least: u32, most: u32) -> f64 {
         let link = &self.policy.link;
         let least = least.max(IP_HEADER);
-        let charged = |packet: u32| {
-            let frame = packet.saturating_add(self.params.header);
-            match link.charge {
-                Charge::Wire => link.framing.wire_length(frame),
-                Charge::Frame => frame,
-            }
-        };
+        let charged = |packet: u32| link.charged(packet.saturating_add(self.params.header));
         // Where a line has cells, a packet may just begin one.
         let last = most.max(least).min(least.saturating_add(CELL));
         let of = |packet: u32| f64::from(charged(packet)) / f64::from(packet);

@@ -19,7 +19,7 @@ use weir_core::ids::{ClassId, LeafId};
 use weir_core::units::Duration;
 use weir_policy::Policy;
 use weir_policy::deployment::{Excess, NeighbourLimit, Rsvp};
-use weir_policy::policy::{Seating, Wish};
+use weir_policy::policy::{JoinRequest, Seating};
 
 use crate::intserv::{Characterization, Flowspec, Service, Terms};
 use crate::node::{FlowId, Request};
@@ -29,16 +29,16 @@ use promise::Promises;
 
 pub use class::{PREFIX, name};
 
-/// What admission is told.
+/// The settings of admission on one interface.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AdmissionParams {
     /// The class whose places reservations take.
     pub class: String,
-    /// What becomes of packets beyond what is reserved.
+    /// The treatment of packets beyond the reserved rate.
     pub excess: Excess,
     /// The term D; without one, that which a reservation alone gets.
     pub delay: Option<Duration>,
-    /// What the reservations of one neighbour may have together.
+    /// The most that the reservations of one neighbour may have together.
     pub neighbour: NeighbourLimit,
     /// Whether a reservation may take the place of one with a lower priority `[rfc3181]`.
     pub preemption: bool,
@@ -51,20 +51,20 @@ pub struct AdmissionParams {
 /// Why a reservation is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// What neighbours are told.
+    /// The error that neighbours receive.
     pub cause: Cause,
-    /// What the operator is told.
+    /// The reason in words, for the operator.
     pub why: String,
 }
 
-/// What an admitted reservation becomes.
+/// The class that an admitted reservation gets.
 #[derive(Clone, Debug)]
 pub struct Admitted {
     /// The name of its class.
     pub name: String,
     /// The table of that class, without its place.
     pub table: String,
-    /// What is done to the policy and its link, in this order.
+    /// The changes of the policy and its link, in this order.
     pub seatings: Vec<Seating>,
     /// The reservations whose place it takes: they are gone.
     pub preempted: Vec<FlowId>,
@@ -76,9 +76,9 @@ pub struct Admission {
     params: AdmissionParams,
     policy: Policy,
     parent: ClassId,
-    /// What reservations may have, in bit/s.
+    /// The most that reservations may have together, in bit/s.
     room: u64,
-    /// What they have.
+    /// The sum of the rates of `flows`, in bit/s.
     reserved: u64,
     flows: BTreeMap<FlowId, Flow>,
     neighbours: BTreeMap<IpAddr, Share>,
@@ -86,7 +86,6 @@ pub struct Admission {
     terms: Option<Terms>,
 }
 
-/// An admitted reservation.
 #[derive(Clone, Debug)]
 struct Flow {
     name: String,
@@ -97,7 +96,7 @@ struct Flow {
     priority: Priority,
 }
 
-/// What the reservations of a neighbour have.
+/// The sum of a neighbour's reservations; the rate is in bit/s.
 #[derive(Clone, Copy, Default, Debug)]
 struct Share {
     count: u32,
@@ -105,7 +104,7 @@ struct Share {
 }
 
 impl AdmissionParams {
-    /// What a deployment says, for an interface with this MTU.
+    /// Takes the settings of a deployment, for an interface with this MTU.
     pub fn of(rsvp: &Rsvp, mtu: u32, header: u32) -> Self {
         Self {
             class: rsvp.class.clone(),
@@ -232,8 +231,8 @@ impl Admission {
         self.check_form(request)?;
         let wanted = Wanted::of(request, self);
         self.check_sums(id, &wanted, request)?;
-        let wish = Wish { remove: &[], tables: &wanted.table, name: "the reservation" };
-        let outcome = self.policy.seat(&wish);
+        let joining = JoinRequest { remove: &[], tables: &wanted.table, name: "the reservation" };
+        let outcome = self.policy.seat(&joining);
         let seating = outcome.plan.and_then(|rows| rows.into_iter().next()).ok_or_else(|| {
             let found = outcome.findings.iter().map(|finding| finding.message.as_str());
             let why = found.collect::<Vec<_>>().join("; ");

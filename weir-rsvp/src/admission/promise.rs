@@ -19,7 +19,7 @@ pub(super) struct Promises {
 }
 
 impl Promises {
-    /// What the classes of a policy want and get.
+    /// Takes each delay that a class of the policy demands and its bound keeps.
     pub(super) fn of(policy: &Policy) -> Self {
         let bounds = calculus::bounds(&policy.link, &policy.demands);
         let wanted = policy.demands.iter().zip(bounds).enumerate();

@@ -1,9 +1,9 @@
 //! ADSPEC: what a path offers, and what each hop adds to it [rfc2210 §3.3, rfc2215].
 
-/// What a path offers, from the sender to here.
+/// The properties of a path, from the sender to here.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Adspec {
-    /// What holds for every service.
+    /// Parameters that hold for every service.
     pub general: General,
     /// Guaranteed service, if the sender asks for its terms.
     pub guaranteed: Option<GuaranteedPath>,
@@ -53,20 +53,20 @@ pub struct ControlledLoadPath {
 /// General parameters that a service has values of its own for [rfc2210 §3.3].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Overrides {
-    /// Hops.
+    /// Hops that offer the service.
     pub hops: Option<u32>,
     /// Bandwidth in bytes a second.
     pub bandwidth: Option<f32>,
-    /// Latency in microseconds.
+    /// The latency in microseconds.
     pub latency: Option<u32>,
-    /// Largest packet.
+    /// The largest packet that passes without fragmentation.
     pub mtu: Option<u32>,
 }
 
 /// A service that this node does not know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OtherService {
-    /// Its number.
+    /// The number of the service, as IANA assigns it.
     pub number: u8,
     /// A hop does not offer it.
     pub broken: bool,
@@ -83,7 +83,7 @@ pub struct Terms {
     pub d: u32,
 }
 
-/// What an interface offers to flows that leave by it.
+/// The properties of an interface, for flows that leave by it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Characterization {
     /// The bandwidth that reservations may have, in bytes a second.
@@ -99,7 +99,7 @@ pub struct Characterization {
 }
 
 impl Adspec {
-    /// What a sender puts into its Path: nothing is behind it yet.
+    /// The ADSPEC that a sender puts into its Path, before any hop adds to it.
     pub fn at_sender(bandwidth: f32, mtu: u32) -> Self {
         let overrides = Overrides::default();
         let (total, since) = (Terms::default(), Terms::default());

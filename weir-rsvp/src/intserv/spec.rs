@@ -20,7 +20,7 @@ pub struct Tspec {
     pub packet_max: u32,
 }
 
-/// What guaranteed service is asked for `[rfc2212]`.
+/// The rate and slack that a receiver requests of guaranteed service `[rfc2212]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rspec {
     /// The service rate `R` in bytes a second.
@@ -41,9 +41,9 @@ pub enum Flowspec {
 /// The service of a flowspec.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Service {
-    /// Controlled load.
+    /// Controlled load `[rfc2211]`.
     ControlledLoad,
-    /// Guaranteed service.
+    /// Guaranteed service `[rfc2212]`.
     Guaranteed,
 }
 
@@ -147,7 +147,7 @@ impl Flowspec {
         }
     }
 
-    /// The service.
+    /// Returns the service that the flowspec requests.
     pub const fn service(&self) -> Service {
         match self {
             Flowspec::ControlledLoad(_) => Service::ControlledLoad,
@@ -155,7 +155,7 @@ impl Flowspec {
         }
     }
 
-    /// The same service for other traffic.
+    /// Returns the same service for other traffic.
     #[must_use]
     pub const fn with_tspec(self, tspec: Tspec) -> Flowspec {
         match self {

@@ -1,4 +1,4 @@
-//! What goes into a node and what comes out of it.
+//! The inputs of a node and its outputs.
 
 use std::net::IpAddr;
 
@@ -11,15 +11,15 @@ use crate::wire::{Cause, ErrorSpec, Filter, Priority, Reservation, Session, Styl
 /// An RSVP message that arrived, without its IP header.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// Where it arrived.
+    /// The interface by which it arrived.
     pub interface: InterfaceId,
-    /// The IP source.
+    /// The source address of the IP header.
     pub source: IpAddr,
-    /// The IP destination.
+    /// The destination address of the IP header.
     pub destination: IpAddr,
     /// The IP TTL or hop limit with which it arrived.
     pub ttl: u8,
-    /// The message.
+    /// The message, without the IP header.
     pub bytes: &'a [u8],
 }
 
@@ -30,33 +30,33 @@ pub struct Packet {
     pub interface: InterfaceId,
     /// The IP source; of a Path that of the sender, which need not be this node's.
     pub source: IpAddr,
-    /// The IP destination.
+    /// The destination address for the IP header.
     pub destination: IpAddr,
     /// The IP TTL or hop limit.
     pub ttl: u8,
-    /// Whether it has the router alert option, so that routers on the way read it.
+    /// The header has the router alert option, so that routers on the way read it.
     pub alert: bool,
-    /// The message.
+    /// The message, without an IP header.
     pub bytes: Vec<u8>,
 }
 
-/// What a node wants now.
+/// The next step that a node requests of its driver.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Poll {
     /// Carry this out, and poll again.
     Action(Action),
-    /// Nothing until then.
+    /// The driver polls again at this instant, or when something arrives before.
     At(Instant),
     /// Nothing until something arrives.
     Idle,
 }
 
-/// What a driver carries out.
+/// A step that the driver carries out.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
-    /// Send a message.
+    /// Send this message.
     Send(Packet),
-    /// Change traffic control.
+    /// Change traffic control; the driver reports the result.
     Control(Control),
     /// Tell an application of this host.
     Event(Event),
@@ -88,10 +88,10 @@ pub enum Removal {
     Rerouted,
 }
 
-/// What traffic control is asked for: TC_AddFlowspec and TC_AddFilter in one [rfc2205 §3.11.2].
+/// A flow for traffic control: TC_AddFlowspec and TC_AddFilter in one [rfc2205 §3.11.2].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Request {
-    /// The session.
+    /// The session to which the packets belong.
     pub session: Session,
     /// The interface by which the flow leaves.
     pub interface: InterfaceId,
@@ -99,7 +99,7 @@ pub struct Request {
     pub style: Style,
     /// The merged flowspec of all next hops on the interface.
     pub flowspec: Flowspec,
-    /// What the senders send at most, at most what is reserved: the effective Tspec.
+    /// The most that the senders send, bounded by the reservation: the effective Tspec.
     pub tspec: Tspec,
     /// The senders whose packets may use it; of WF those that are known now.
     pub filters: Vec<Filter>,
@@ -122,65 +122,65 @@ pub struct Police {
     pub branch: bool,
 }
 
-/// What an application of this host learns.
+/// A notice to an application of this host.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
     /// A sender is there, or it changed.
     Path {
-        /// The session.
+        /// The session to which it sends.
         session: Session,
-        /// The sender.
+        /// Its address and port.
         sender: Filter,
-        /// What it sends.
+        /// The traffic that it announces.
         tspec: Tspec,
-        /// What the path offers.
+        /// The properties of the path so far.
         adspec: Option<Adspec>,
     },
-    /// A sender went.
+    /// A sender withdrew, or its state expired.
     PathGone {
-        /// The session.
+        /// The session to which it sent.
         session: Session,
-        /// The sender.
+        /// Its address and port.
         sender: Filter,
     },
     /// For a sender of this host: what is reserved for it on the first hop; `None` if no more.
     Reserved {
-        /// The session.
+        /// The session of the sender.
         session: Session,
-        /// What receivers reserve.
+        /// The merged reservation of the receivers.
         reservation: Option<Reservation>,
     },
     /// For a sender of this host: its Path failed somewhere.
     PathError {
-        /// The session.
+        /// The session of the sender.
         session: Session,
-        /// What went wrong, and where.
+        /// The error, and the node that found it.
         error: ErrorSpec,
         /// The sender, if the message names it.
         sender: Option<Filter>,
     },
     /// For a receiver of this host: its reservation failed somewhere.
     ResvError {
-        /// The session.
+        /// The session of the receiver.
         session: Session,
-        /// What went wrong, and where.
+        /// The error, and the node that found it.
         error: ErrorSpec,
-        /// What failed.
+        /// The reservation that failed, or the part of it.
         reservation: Reservation,
     },
     /// For a receiver of this host: its reservation stands.
     Confirmed {
-        /// The session.
+        /// The session of the receiver.
         session: Session,
         /// The node that says so.
         node: IpAddr,
     },
 }
 
-/// What a node counted.
+/// Counters of a node, from its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Messages that came.
+    /// Messages that arrived, faulty ones included.
     pub received: u64,
     /// Messages that were sent.
     pub sent: u64,

@@ -14,7 +14,8 @@ use crate::intserv::{Flowspec, Tspec};
 use crate::wire::{Cause, Filter, Priority, Style};
 
 impl SessionState {
-    /// Asks traffic control for what the reservations want and it does not have.
+    /// Requests from traffic control each flow that the reservations need and that is not
+    /// installed, and removes the others.
     pub fn reconcile_flows(&mut self, removal: Removal, out: &mut Outbox) {
         for reserved in self.reservations.iter_mut().filter(|reserved| reserved.from.is_none()) {
             // A receiver of this host needs no flow: its packets do not leave.
@@ -35,7 +36,7 @@ impl SessionState {
                     self.flows.last_mut().expect("one was pushed")
                 }
             };
-            flow.ask(request, generation, out);
+            flow.request_change(request, generation, out);
         }
         self.admit_unchanged();
     }
@@ -162,8 +163,8 @@ impl SessionState {
         }
     }
 
-    /// [rfc2205 §3.1.8] The reservations that asked for more are told; what stood before remains
-    /// (`InPlace`), and what is new goes.
+    /// [rfc2205 §3.1.8] The reservations that asked for more get an error; an earlier one remains
+    /// (`InPlace`), and a new one is removed.
     fn refuse(
         &mut self,
         now: Instant,
@@ -215,9 +216,9 @@ impl Reserved {
 }
 
 impl Flow {
-    /// Asks for a change, unless traffic control has it, has refused it since a reservation last
-    /// changed, or an answer is still due.
-    fn ask(&mut self, request: Request, generation: u64, out: &mut Outbox) {
+    /// Requests a change, unless traffic control has it, has refused it since a reservation last
+    /// changed, or a reply is still due.
+    fn request_change(&mut self, request: Request, generation: u64, out: &mut Outbox) {
         let refused = self.refused.as_deref();
         let is_refused =
             refused.is_some_and(|(what, then)| *what == request && *then == generation);

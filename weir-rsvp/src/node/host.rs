@@ -1,4 +1,4 @@
-//! What applications of this host call: announce and withdraw as senders, reserve and release as
+//! The calls of applications of this host: announce and withdraw as senders, reserve and release as
 //! receivers, in the manner of RAPI [rfc2205 §3.11.1].
 
 use std::net::IpAddr;
@@ -16,9 +16,9 @@ pub struct Announcement {
     pub session: Session,
     /// Its address and port.
     pub sender: Filter,
-    /// What it sends at most.
+    /// The most that it sends.
     pub tspec: Tspec,
-    /// What the path offers, as far as this host knows; none if receivers need not know.
+    /// The properties of the path, as far as this host knows; none if receivers need not know.
     pub adspec: Option<Adspec>,
     /// The IP TTL of its data packets, which its Path messages have, too.
     pub ttl: u8,
@@ -31,7 +31,7 @@ pub struct Announcement {
 pub struct Claim {
     /// The session that it receives.
     pub session: Session,
-    /// What it reserves.
+    /// The reservation that it requests.
     pub reservation: Reservation,
     /// Its address, if it wants to know when the reservation stands.
     pub confirm: Option<IpAddr>,
@@ -72,7 +72,7 @@ impl SessionState {
             refresh_at: call.now,
             came_as: None,
             former: None,
-            told: Vec::new(),
+            message_ids: Vec::new(),
         };
         sender.follow(&call.route(session.destination, filter.source), None);
         self.replace_sender(call, filter, sender, out);

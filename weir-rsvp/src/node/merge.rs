@@ -1,4 +1,4 @@
-//! Merging: what previous hops are told, from what next hops want [rfc2205 §2.2, §3.5].
+//! Merging: the reservation for previous hops, from those of next hops [rfc2205 §2.2, §3.5].
 //!
 //! Pure: it reads a session's state and changes nothing.
 
@@ -8,7 +8,7 @@ use super::state::{Neighbour, OpaqueObjects, Reserved, SessionState};
 use crate::intserv::Flowspec;
 use crate::wire::{Descriptor, Filter, Reservation, Style};
 
-/// What a previous hop should know.
+/// The Resv that a previous hop should have.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Desired {
     pub reservation: Reservation,
@@ -66,8 +66,8 @@ impl SessionState {
         Some(Desired { reservation: Reservation { style, descriptors }, scope, opaque })
     }
 
-    /// What travels with the reservations for senders behind a previous hop: a node that reads no
-    /// policy hands all of it on, each object once [rfc2205 §3.10].
+    /// Returns the objects that travel with the reservations for senders behind a previous hop: a
+    /// node that reads no policy hands all of them on, each once [rfc2205 §3.10].
     fn opaque(&self, from: Option<Neighbour>) -> OpaqueObjects {
         let mut all = OpaqueObjects::default();
         for (reserved, _) in self.behind(from).flat_map(|filter| self.reserved_for(filter)) {
@@ -133,7 +133,7 @@ impl SessionState {
         scope
     }
 
-    /// What was refused at a previous hop.
+    /// Returns the flowspec that a previous hop refused.
     fn failed(&self, from: Option<Neighbour>, sender: Option<Filter>) -> Option<&Flowspec> {
         let mut blockades = self.blockades.iter();
         let blockade =

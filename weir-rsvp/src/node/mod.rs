@@ -5,8 +5,8 @@
 //! Traffic control is the driver's: a [`Control`] action asks for a flow, and [`Node::answer`] says
 //! what came of it. Routing is an argument, for it changes under the node.
 //!
-//! The invariant to keep in mind: after each call, what traffic control and the neighbours were
-//! told follows from the state of the session (`state::SessionState::reconcile`).
+//! The invariant to keep in mind: after each call, the requests to traffic control and the messages
+//! to neighbours follow from the state of the session (`state::SessionState::reconcile`).
 
 mod action;
 mod control;
@@ -42,14 +42,14 @@ use crate::wire::{
 use outbox::Outbox;
 use state::{Neighbour, SessionState};
 
-/// A node.
+/// A node of RSVP, router or host, without sockets or clock.
 pub struct Node {
     out: Outbox,
     sessions: BTreeMap<Session, SessionState>,
     timers: BTreeSet<(Instant, Session)>,
     flows: BTreeMap<FlowId, Session>,
     /// The session that a neighbour's message identifier stands for.
-    told: BTreeMap<(IpAddr, MessageId), Session>,
+    session_by_id: BTreeMap<(IpAddr, MessageId), Session>,
 }
 
 impl Node {
@@ -60,7 +60,7 @@ impl Node {
             sessions: BTreeMap::new(),
             timers: BTreeSet::new(),
             flows: BTreeMap::new(),
-            told: BTreeMap::new(),
+            session_by_id: BTreeMap::new(),
         }
     }
 
@@ -82,7 +82,7 @@ impl Node {
         }
         self.out.learn(arrival.interface, neighbour, message.capable);
         for (session, number) in self.out.take_receipts(arrival.source, &message.receipts) {
-            self.on_session(session, |state, out| state.tell_anew(call, number, out));
+            self.on_session(session, |state, out| state.send_again(call, number, out));
         }
         match message.body {
             Body::Bundle(messages) => {
@@ -119,7 +119,7 @@ impl Node {
         self.on_session(session, |state, out| state.answer(call, flow, answer, out))
     }
 
-    /// Traffic control takes back a flow that it admitted: the next hops are told why. Returns
+    /// Traffic control takes back a flow that it admitted: the next hops get `cause`. Returns
     /// whether there was such a flow.
     pub fn preempt(&mut self, call: Call<'_>, flow: FlowId, cause: Cause) -> bool {
         let Some(session) = self.flows.get(&flow).copied() else { return false };
@@ -187,7 +187,7 @@ impl Node {
         self.sessions.len()
     }
 
-    /// Returns a session.
+    /// Returns a copy of a session's state, for `status` and tests.
     pub fn session(&self, session: &Session) -> Option<SessionView> {
         self.sessions.get(session).map(SessionState::view)
     }
@@ -354,13 +354,13 @@ impl Node {
         let Some(id) = message.id.map(|id| id.id) else { return };
         let Some(state) = self.sessions.get_mut(&session) else { return };
         if came_as(state, neighbour, id).next().is_some() {
-            self.told.insert((neighbour, id), session);
+            self.session_by_id.insert((neighbour, id), session);
         }
         // Bounded: whatever is no longer the identifier of some state is swept out.
         let state_max = self.sessions.len() * TOLD_PER_SESSION + TOLD_SPARE;
-        if self.told.len() > state_max {
+        if self.session_by_id.len() > state_max {
             let sessions = &mut self.sessions;
-            self.told.retain(|(neighbour, id), session| {
+            self.session_by_id.retain(|(neighbour, id), session| {
                 let state = sessions.get_mut(session);
                 state.is_some_and(|state| came_as(state, *neighbour, *id).next().is_some())
             });
@@ -371,7 +371,7 @@ impl Node {
     /// [rfc2961 §5].
     fn refresh(&mut self, call: Call<'_>, arrival: &Arrival<'_>, ids: &[MessageId]) {
         for id in ids {
-            let session = self.told.get(&(arrival.source, *id)).copied();
+            let session = self.session_by_id.get(&(arrival.source, *id)).copied();
             let known = session.is_some_and(|session| {
                 let lifetime = self.out.params.timers.lifetime(self.out.params.timers.period);
                 let expires = call.now.after(lifetime);

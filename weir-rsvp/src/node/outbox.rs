@@ -1,4 +1,5 @@
-//! What a node sends: signed, numbered, sent again until it is acknowledged [rfc2747, rfc2961].
+//! The messages that a node sends: signed, numbered, sent again until they are acknowledged
+//! [rfc2747, rfc2961].
 //!
 //! Identifiers are used on interfaces whose neighbours all understand them, and where a node learns
 //! that, with those that say so. A message that brings
@@ -32,7 +33,7 @@ impl<'a> Call<'a> {
         Self { now, routes, removal: Removal::Torn }
     }
 
-    /// The same call, during which flows go for another reason.
+    /// Returns the same call, during which flows are removed for another reason.
     pub(super) fn because(self, removal: Removal) -> Self {
         Self { removal, ..self }
     }
@@ -74,7 +75,7 @@ struct Waiting {
     attempts: u32,
 }
 
-/// What is to be sent, and what was.
+/// The actions that are due, and the messages that may be sent again.
 pub struct Outbox {
     pub params: NodeParams,
     pub random: Random,
@@ -86,7 +87,7 @@ pub struct Outbox {
     next_id: u32,
     next_flow: u64,
     sent: BTreeMap<u32, Sent>,
-    /// When messages are sent again that nobody acknowledged.
+    /// When messages without an acknowledgement are sent again.
     pub again: BTreeSet<(Instant, u32)>,
     receipts: BTreeMap<(InterfaceId, IpAddr), Vec<Receipt>>,
     summaries: BTreeMap<(InterfaceId, IpAddr), Vec<u32>>,
@@ -266,15 +267,15 @@ impl Outbox {
         Some(number)
     }
 
-    /// Forgets a message: its state is gone or told anew.
+    /// Forgets a message: its state is gone, or was sent with another number.
     pub fn forget(&mut self, number: u32) {
         if let Some(Sent { waiting: Some(waiting), .. }) = self.sent.remove(&number) {
             self.again.remove(&(waiting.at, number));
         }
     }
 
-    /// Refreshes what message `number` told by its identifier alone; returns false if nobody
-    /// acknowledged it, so that the message has to be sent.
+    /// Refreshes message `number` by its identifier alone; returns false if it was not
+    /// acknowledged, so that the whole message has to be sent.
     pub fn summarise(&mut self, interface: InterfaceId, number: u32) -> bool {
         let receiver = self.sent.get(&number).and_then(|sent| sent.receiver);
         if let Some(receiver) = receiver {
@@ -283,8 +284,8 @@ impl Outbox {
         receiver.is_some()
     }
 
-    /// Takes what a neighbour says of this node's messages; returns the sessions and numbers of
-    /// those that have to be told anew.
+    /// Takes a neighbour's receipts of this node's messages; returns the sessions and numbers of
+    /// those that have to be sent again.
     pub fn take_receipts(&mut self, source: IpAddr, receipts: &[Receipt]) -> Vec<(Session, u32)> {
         let mut unknown = Vec::new();
         for Receipt { id, known } in receipts {
@@ -339,7 +340,7 @@ impl Outbox {
         false
     }
 
-    /// See `Node::raise_sequence`.
+    /// Continues the numbers of signed messages at `sequence`: see `Node::raise_sequence`.
     pub fn raise_sequence(&mut self, sequence: u64) {
         self.guards.iter_mut().flatten().for_each(|guard| guard.raise(sequence));
     }
@@ -406,7 +407,7 @@ impl Outbox {
     }
 }
 
-/// What a packet has room for behind its header with options.
+/// The room of a packet behind its header with options, in bytes.
 const PACKET_BYTES_MAX: usize = 65_535 - 60;
 /// Steps of a period at which refreshes leave.
 const PLAIN_STEPS: u64 = 300;
@@ -417,7 +418,7 @@ const PERIOD_MIN: Duration = Duration::from_millis(100);
 const HOP_TTL: u8 = 64;
 /// Neighbours that are known to understand identifiers.
 const CAPABLE_MAX: usize = 4096;
-/// Messages that are told from their repetitions: those of a neighbour come again within 1.5 s, and
+/// Messages whose repetitions are recognised: those of a neighbour come again within 1.5 s, and
 /// two thousand a second are more than a node takes.
 const ONCE_MAX: usize = 4096;
 /// Identifiers of a message, so that it fits a packet of 1500 bytes.

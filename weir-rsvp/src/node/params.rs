@@ -1,4 +1,4 @@
-//! What a node is told: its interfaces, timers and limits, and where packets go.
+//! The settings of a node: its interfaces, timers and limits, and where packets go.
 
 use std::net::IpAddr;
 
@@ -8,12 +8,12 @@ use weir_core::units::{Duration, Instant};
 use crate::integrity::Security;
 use crate::intserv::Characterization;
 
-/// What a node is made from.
+/// The settings with which a node starts.
 #[derive(Clone, Debug)]
 pub struct NodeParams {
     /// Its interfaces; `InterfaceId(0)` is the first.
     pub interfaces: Vec<InterfaceParams>,
-    /// The timers.
+    /// Refresh and retransmission timers.
     pub timers: Timers,
     /// The bounds of its tables.
     pub limits: Limits,
@@ -24,12 +24,12 @@ pub struct NodeParams {
     pub epoch: u32,
 }
 
-/// An interface.
+/// An interface on which the node speaks RSVP.
 #[derive(Clone, Debug)]
 pub struct InterfaceParams {
     /// Its addresses: one of each family that it speaks.
     pub addresses: Vec<IpAddr>,
-    /// What it offers to flows that leave by it.
+    /// The properties of the interface, for flows that leave by it.
     pub offers: Characterization,
     /// Keys for its messages; without them, messages are neither signed nor checked.
     pub security: Option<Security>,
@@ -41,7 +41,7 @@ pub struct InterfaceParams {
     pub learns_reduction: bool,
 }
 
-/// Timers [rfc2205 §3.7].
+/// Timers of soft state and of retransmission [rfc2205 §3.7].
 #[derive(Clone, Copy, Debug)]
 pub struct Timers {
     /// The refresh period R: 30 s.
@@ -57,7 +57,7 @@ pub struct Timers {
     /// How often a message is sent at most until it is acknowledged, Rl: 3 [rfc2961 §6.2].
     pub attempts_max: u32,
     /// Until then a reservation without its sender is passed over, not refused: a node that begins
-    /// while its neighbours hold state hears of senders with their next refresh, and a receiver
+    /// while its neighbours hold state learns of senders with their next refresh, and a receiver
     /// that is refused gives up.
     pub learns_until: Instant,
 }
@@ -65,7 +65,7 @@ pub struct Timers {
 /// Bounds of a node's tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Sessions.
+    /// Sessions of the node.
     pub sessions: usize,
     /// Senders of a session.
     pub senders: usize,

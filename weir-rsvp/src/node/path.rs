@@ -45,7 +45,7 @@ impl SessionState {
         let known = self.senders.get(&filter);
         sender.former = known.and_then(|known| known.before(&sender));
         sender.follow(&route, sender.from);
-        let is_news = known.is_none_or(|known| !known.says_as_much_as(&sender));
+        let is_news = known.is_none_or(|known| !known.announces_the_same(&sender));
         if !is_news {
             let known = self.senders.get_mut(&filter).expect("only a known sender is no news");
             (known.expires, known.came_as) = (sender.expires, sender.came_as);
@@ -64,7 +64,7 @@ impl SessionState {
         out: &mut Outbox,
     ) {
         if let Some(old) = self.senders.remove(&filter) {
-            sender.told = old.told.clone();
+            sender.message_ids = old.message_ids.clone();
             self.tear_left_interfaces(call.now, (&filter, &old), &mut sender, out);
         }
         sender.refresh_at = out.next_refresh(call.now);
@@ -76,7 +76,7 @@ impl SessionState {
                 adspec: sender.adspec.as_deref().cloned(),
             });
         }
-        self.tell_path(call.now, filter, (&mut sender, true), out);
+        self.send_paths(call.now, filter, (&mut sender, true), out);
         self.senders.insert(filter, Box::new(sender));
     }
 
@@ -161,7 +161,7 @@ impl SessionState {
         for interface in sender.outgoing.clone() {
             self.tear_path(now, (filter, &sender), interface, out);
         }
-        sender.told.iter().for_each(|(_, number)| out.forget(*number));
+        sender.message_ids.iter().for_each(|(_, number)| out.forget(*number));
     }
 
     /// Takes a PathErr, which goes on to the sender's previous hop [rfc2205 §3.1.7].
@@ -219,7 +219,7 @@ impl SessionState {
         if changed {
             self.tear_left_interfaces(call.now, (&filter, &old), &mut sender, out);
         }
-        self.tell_path(call.now, filter, (&mut sender, changed), out);
+        self.send_paths(call.now, filter, (&mut sender, changed), out);
         self.senders.insert(filter, sender);
         changed
     }
@@ -235,7 +235,7 @@ impl SessionState {
         let left = old.outgoing.iter().filter(|one| !sender.outgoing.contains(one));
         left.for_each(|interface| self.tear_path(now, (filter, old), *interface, out));
         let outgoing = &sender.outgoing;
-        sender.told.retain(|(interface, number)| {
+        sender.message_ids.retain(|(interface, number)| {
             let keep = outgoing.contains(interface);
             if !keep {
                 out.forget(*number);
@@ -244,20 +244,20 @@ impl SessionState {
         });
     }
 
-    /// Sends a Path by each interface: if it is no news, as its identifier where the next hop knows
-    /// that.
-    fn tell_path(
+    /// Sends a Path by each interface; one that is no news is sent as its identifier where the next
+    /// hop has acknowledged that.
+    fn send_paths(
         &self,
         now: Instant,
         filter: Filter,
         (sender, is_news): (&mut Sender, bool),
         out: &mut Outbox,
     ) {
-        let told = std::mem::take(&mut sender.told);
+        let former = std::mem::take(&mut sender.message_ids);
         for interface in sender.outgoing.clone() {
-            let number = told.iter().find(|(on, _)| *on == interface).map(|(_, number)| *number);
+            let number = former.iter().find(|(on, _)| *on == interface).map(|(_, number)| *number);
             if let Some(number) = number.filter(|one| !is_news && out.summarise(interface, *one)) {
-                sender.told.push((interface, number));
+                sender.message_ids.push((interface, number));
                 continue;
             }
             number.iter().for_each(|number| out.forget(*number));
@@ -265,15 +265,16 @@ impl SessionState {
         }
     }
 
-    /// Tells anew what a neighbour does not know, though a refresh had its number.
-    pub fn tell_anew(&mut self, call: Call<'_>, number: u32, out: &mut Outbox) {
+    /// Sends message `number` again, since a neighbour does not know it, though a refresh named it.
+    pub fn send_again(&mut self, call: Call<'_>, number: u32, out: &mut Outbox) {
         if let Some(at) = self.upstreams.iter().position(|one| one.id == Some(number)) {
-            return self.tell_upstream(call, at, out);
+            return self.report_upstream(call, at, out);
         }
-        let has = |told: &Vec<(InterfaceId, u32)>| told.iter().position(|one| one.1 == number);
-        for filter in self.senders_that(|_, sender| has(&sender.told).is_some()) {
+        let has = |ids: &Vec<(InterfaceId, u32)>| ids.iter().position(|one| one.1 == number);
+        for filter in self.senders_that(|_, sender| has(&sender.message_ids).is_some()) {
             let mut sender = self.senders.remove(&filter).expect("it was found");
-            let (interface, _) = sender.told.remove(has(&sender.told).expect("it was found"));
+            let (interface, _) =
+                sender.message_ids.remove(has(&sender.message_ids).expect("it was found"));
             self.send_path(call.now, (filter, interface), &mut sender, out);
             self.senders.insert(filter, sender);
         }
@@ -289,7 +290,7 @@ impl SessionState {
     ) {
         let Some((to, path)) = self.path_message(filter, sender, interface, out) else { return };
         let number = out.send_news(now, to, (path, &sender.carried), Some(self.key));
-        sender.told.extend(number.map(|number| (interface, number)));
+        sender.message_ids.extend(number.map(|number| (interface, number)));
     }
 
     /// The Path for an interface [rfc2209 §2 "PATH REFRESH"]; none if it may go no further.
@@ -377,7 +378,7 @@ impl Sender {
     }
 
     /// Returns whether another Path brings no news.
-    fn says_as_much_as(&self, other: &Sender) -> bool {
+    fn announces_the_same(&self, other: &Sender) -> bool {
         self.from == other.from
             && self.tspec == other.tspec
             && self.adspec == other.adspec
@@ -418,7 +419,7 @@ fn new_sender(
         refresh_at: call.now,
         came_as: message.id.map(|id| id.id),
         former: None,
-        told: Vec::new(),
+        message_ids: Vec::new(),
     }
 }
 

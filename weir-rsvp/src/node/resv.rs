@@ -13,10 +13,10 @@ use crate::intserv::Flowspec;
 use crate::wire::{Body, Carried, Cause, Confirmation, Descriptor, ErrorSpec, Filter, Hop};
 use crate::wire::{Message, MessageId, Reservation, Resv, ResvError, ResvTear, Style};
 
-/// What of a reservation failed.
+/// The part of a reservation that failed.
 pub(super) struct Failure<'a> {
     pub reserved: &'a Reserved,
-    /// What was asked for.
+    /// The flowspec and filters that were requested.
     pub failed: &'a Wanted,
     /// Whether what stood before remains.
     pub in_place: bool,
@@ -98,7 +98,7 @@ impl SessionState {
         out.send_news(now, to, (Body::ResvErr(error), &[]), None);
     }
 
-    /// What holds for the whole message.
+    /// Returns the error for which the whole message is refused.
     fn resv_fault(&self, from: Neighbour, style: Style, refused: Option<Cause>) -> Option<Cause> {
         let other_hops = |reserved: &&Reserved| reserved.from != Some(from);
         let mut others = self.reservations.iter().filter(other_hops);
@@ -181,7 +181,7 @@ impl SessionState {
         self.reservations.len() >= limits.reservations
     }
 
-    /// Tells a next hop that its reservation failed.
+    /// Reports to a next hop that its reservation failed.
     pub(super) fn refuse_reservation(
         &self,
         now: Instant,
@@ -193,11 +193,11 @@ impl SessionState {
         out.counts.refused += 1;
         let Some(node) = out.own_address(self.key.destination) else { return };
         let error = ErrorSpec { node, in_place, not_guilty: false, cause };
-        self.tell_error(now, (reserved, failed), error, out);
+        self.report_error(now, (reserved, failed), error, out);
     }
 
-    /// Sends a ResvErr to a next hop, or tells the receiver of this host.
-    fn tell_error(
+    /// Sends a ResvErr to a next hop, or an event to the receiver of this host.
+    fn report_error(
         &self,
         now: Instant,
         (reserved, failed): (&Reserved, &Wanted),
@@ -314,7 +314,7 @@ impl SessionState {
 
     /// Passes an error on to the next hops whose reservations failed: of an admission failure those
     /// that asked for at least as much, or all if none did; a receiver of this host that asked for
-    /// less is told that it is not guilty [rfc2205 §3.1.8].
+    /// less gets the flag *not guilty* [rfc2205 §3.1.8].
     fn spread_error(
         &self,
         now: Instant,
@@ -341,12 +341,12 @@ impl SessionState {
             }
             let not_guilty = error.not_guilty || less;
             let error = ErrorSpec { not_guilty, ..error };
-            self.tell_error(now, (reserved, failed), error, out);
+            self.report_error(now, (reserved, failed), error, out);
         }
     }
 
-    /// Sends what previous hops do not know yet, and tears what they should forget
-    /// [rfc2209 §2 "RESV REFRESH"].
+    /// Sends reservations that previous hops do not have yet, and tears those that they should
+    /// forget [rfc2209 §2 "RESV REFRESH"].
     pub fn reconcile_upstreams(&mut self, call: Call<'_>, out: &mut Outbox) {
         let hops = self.previous_hops();
         let mut upstreams = std::mem::take(&mut self.upstreams);
@@ -462,23 +462,23 @@ impl SessionState {
         };
         let at = at.unwrap_or_else(|| self.add_upstream(call, from, desired.reservation.style));
         let upstream = &mut self.upstreams[at];
-        let same = upstream.told == desired.reservation && upstream.scope == desired.scope;
+        let same = upstream.sent == desired.reservation && upstream.scope == desired.scope;
         if same && upstream.opaque == desired.opaque {
             return;
         }
-        let before = std::mem::replace(&mut upstream.told, desired.reservation);
+        let before = std::mem::replace(&mut upstream.sent, desired.reservation);
         (upstream.scope, upstream.opaque) = (desired.scope, desired.opaque);
-        if let Some(gone) = difference(&before, &upstream.told) {
+        if let Some(gone) = difference(&before, &upstream.sent) {
             let scope = upstream.scope.clone();
             self.send_tear(call, from, gone, scope, out);
         }
-        self.tell_upstream(call, at, out);
+        self.report_upstream(call, at, out);
     }
 
     fn add_upstream(&mut self, call: Call<'_>, from: Option<Neighbour>, style: Style) -> usize {
-        let told = Reservation { style, descriptors: Vec::new() };
+        let sent = Reservation { style, descriptors: Vec::new() };
         let (scope, opaque, id) = (Vec::new(), OpaqueObjects::default(), None);
-        self.upstreams.push(Upstream { from, told, scope, opaque, refresh_at: call.now, id });
+        self.upstreams.push(Upstream { from, sent, scope, opaque, refresh_at: call.now, id });
         self.upstreams.len() - 1
     }
 
@@ -490,7 +490,7 @@ impl SessionState {
             out.event(Event::Reserved { session: self.key, reservation: None });
             return;
         }
-        self.send_tear(call, upstream.from, upstream.told, upstream.scope, out);
+        self.send_tear(call, upstream.from, upstream.sent, upstream.scope, out);
     }
 
     fn send_tear(
@@ -508,13 +508,13 @@ impl SessionState {
         out.send_news(call.now, to, (Body::ResvTear(tear), &[]), None);
     }
 
-    /// Tells a previous hop, or the senders of this host, what is reserved.
-    pub fn tell_upstream(&mut self, call: Call<'_>, at: usize, out: &mut Outbox) {
+    /// Sends the merged reservation to a previous hop, or as an event to the senders of this host.
+    pub fn report_upstream(&mut self, call: Call<'_>, at: usize, out: &mut Outbox) {
         let refresh_at = out.next_refresh(call.now);
         let upstream = &mut self.upstreams[at];
         upstream.refresh_at = refresh_at;
         let Some(from) = upstream.from else {
-            let reservation = Some(upstream.told.clone());
+            let reservation = Some(upstream.sent.clone());
             out.event(Event::Reserved { session: self.key, reservation });
             return;
         };
@@ -534,7 +534,7 @@ impl SessionState {
             self.upstreams[at].refresh_at = out.next_refresh(call.now);
             return;
         }
-        self.tell_upstream(call, at, out);
+        self.report_upstream(call, at, out);
     }
 
     fn resv_message(&mut self, at: usize, from: Neighbour, out: &mut Outbox) -> Option<(To, Body)> {
@@ -548,7 +548,7 @@ impl SessionState {
             confirm,
             scope: upstream.scope.clone(),
             policies: upstream.opaque.policies.clone(),
-            reservation: upstream.told.clone(),
+            reservation: upstream.sent.clone(),
         };
         Some((to, Body::Resv(resv)))
     }
@@ -573,13 +573,13 @@ impl SessionState {
     }
 }
 
-/// What a descriptor asks for; nothing without a flowspec.
+/// Returns the request of a descriptor; none without a flowspec.
 fn wanted(descriptor: &Descriptor, scope: &[IpAddr]) -> Option<Wanted> {
     let flowspec: Flowspec = descriptor.flowspec?;
     Some(Wanted { flowspec, filters: descriptor.filters.clone(), scope: scope.to_vec() })
 }
 
-/// What of `before` is not in `now`, for a ResvTear.
+/// Returns the part of `before` that is not in `now`, for a ResvTear.
 fn difference(before: &Reservation, now: &Reservation) -> Option<Reservation> {
     let kept: Vec<Filter> = now.descriptors.iter().flat_map(|one| one.filters.clone()).collect();
     let style = before.style;

@@ -15,7 +15,7 @@ use super::outbox::{Call, Outbox};
 use crate::intserv::{Adspec, Flowspec, Tspec};
 use crate::wire::{Carried, Filter, Hop, MessageId, Reservation, Session, Style};
 
-/// A session.
+/// A session with the state blocks of [rfc2209 §1].
 #[derive(Clone, Debug)]
 pub struct SessionState {
     pub key: Session,
@@ -55,11 +55,11 @@ pub struct Sender {
     pub came_as: Option<MessageId>,
     /// The previous hop of before a change of route, until its state expires.
     pub former: Option<(Neighbour, Instant)>,
-    /// Identifiers of what was sent, by interface.
-    pub told: Vec<(InterfaceId, u32)>,
+    /// Identifiers of the Path messages that were sent, by interface.
+    pub message_ids: Vec<(InterfaceId, u32)>,
 }
 
-/// A previous hop.
+/// A previous hop and the interface where it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Neighbour {
     pub interface: InterfaceId,
@@ -73,7 +73,7 @@ pub struct Reserved {
     pub from: Option<Neighbour>,
     pub style: Style,
     pub wanted: Wanted,
-    /// What of it traffic control admitted.
+    /// The part of it that traffic control admitted.
     pub admitted: Option<Wanted>,
     /// The session's generation when `wanted` last changed.
     pub generation: u64,
@@ -86,14 +86,14 @@ pub struct Reserved {
     pub came_as: Option<MessageId>,
 }
 
-/// What travels with a reservation and is not read here.
+/// Objects that travel with a reservation and are not read here.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OpaqueObjects {
     pub policies: Vec<Vec<u8>>,
     pub carried: Vec<Carried>,
 }
 
-/// What a reservation asks for.
+/// The request of a reservation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Wanted {
     pub flowspec: Flowspec,
@@ -112,18 +112,18 @@ pub struct Flow {
     /// With FF the sender.
     pub sender: Option<Filter>,
     pub installed: Option<Request>,
-    /// What was asked and is not answered, with the session's generation at that time.
+    /// The request whose reply is due, with the session's generation at that time.
     pub asked: Option<Box<(Request, u64)>>,
-    /// What was refused last, with the generation of that time.
+    /// The request that was refused last, with the generation of that time.
     pub refused: Option<Box<(Request, u64)>>,
 }
 
-/// A previous hop and what it was told.
+/// A previous hop and the last Resv that it was sent.
 #[derive(Clone, Debug)]
 pub struct Upstream {
     /// None for senders of this host.
     pub from: Option<Neighbour>,
-    pub told: Reservation,
+    pub sent: Reservation,
     pub scope: Vec<IpAddr>,
     pub opaque: OpaqueObjects,
     pub refresh_at: Instant,

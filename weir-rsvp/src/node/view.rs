@@ -1,4 +1,4 @@
-//! What a node shows of its sessions, for `status` and tests.
+//! A copy of a node's sessions, for `status` and tests.
 
 use std::net::IpAddr;
 
@@ -13,28 +13,28 @@ use crate::wire::{Filter, Reservation, Session, Style};
 /// A session and all that a node knows of it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SessionView {
-    /// The session.
+    /// The key of the session.
     pub session: Session,
-    /// Its senders.
+    /// Its senders, with their path state.
     pub senders: Vec<SenderView>,
-    /// Its reservations.
+    /// Its reservations, with their reservation state.
     pub reservations: Vec<ReservationView>,
     /// The flows in traffic control.
     pub flows: Vec<FlowView>,
-    /// What each previous hop was told; without an address the senders of this host.
+    /// The last Resv for each previous hop; without an address, for the senders of this host.
     pub upstream: Vec<(Option<IpAddr>, Reservation)>,
     /// Previous hops where a reservation failed, until when.
     pub blockades: Vec<(IpAddr, Flowspec, Instant)>,
 }
 
-/// A sender.
+/// The path state of a sender.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SenderView {
     /// Its address and port.
     pub sender: Filter,
     /// The previous hop; none for a sender of this host.
     pub hop: Option<(InterfaceId, IpAddr)>,
-    /// What it sends at most.
+    /// The traffic that it announces.
     pub tspec: Tspec,
     /// The interfaces by which its packets leave.
     pub outgoing: Vec<InterfaceId>,
@@ -44,14 +44,14 @@ pub struct SenderView {
     pub expires: Option<Instant>,
 }
 
-/// A reservation.
+/// A next hop's reservation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReservationView {
     /// The next hop; none for a receiver of this host.
     pub hop: Option<(InterfaceId, IpAddr)>,
-    /// The style.
+    /// How its senders share it.
     pub style: Style,
-    /// What it asks for.
+    /// The service and rate that it requests.
     pub flowspec: Flowspec,
     /// The senders; empty with WF.
     pub filters: Vec<Filter>,
@@ -61,12 +61,12 @@ pub struct ReservationView {
     pub expires: Option<Instant>,
 }
 
-/// A flow.
+/// A flow in traffic control.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowView {
-    /// Its identifier.
+    /// The identifier that the node chose.
     pub id: FlowId,
-    /// What traffic control has.
+    /// The request that traffic control carries out; `None` before the first reply.
     pub installed: Option<Request>,
     /// Whether an answer is due.
     pub pending: bool,
@@ -97,7 +97,7 @@ impl SessionState {
             pending: flow.asked.is_some(),
         });
         let address = |from: Option<Neighbour>| from.map(|from| from.hop.address);
-        let upstream = self.upstreams.iter().map(|up| (address(up.from), up.told.clone()));
+        let upstream = self.upstreams.iter().map(|up| (address(up.from), up.sent.clone()));
         let blockades = self.blockades.iter();
         SessionView {
             session: self.key,

@@ -12,14 +12,14 @@ pub struct ErrorSpec {
     pub in_place: bool,
     /// The receiver that gets this asked for strictly less than what failed (`NotGuilty`).
     pub not_guilty: bool,
-    /// The cause.
+    /// The error code and value.
     pub cause: Cause,
 }
 
 /// An error code and its value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Cause {
-    /// The error code.
+    /// The error code, as IANA assigns it.
     pub code: u8,
     /// The error value; what it means depends on the code.
     pub value: u16,

@@ -7,11 +7,11 @@ use std::fmt;
 pub struct WireError {
     /// The byte of the message at which the faulty part begins.
     pub offset: usize,
-    /// What is wrong there.
+    /// The fault of that part.
     pub fault: Fault,
 }
 
-/// What is wrong with a message.
+/// A fault for which bytes are no message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// A part needs more bytes than are left.
@@ -25,14 +25,14 @@ pub enum Fault {
     Version(u8),
     /// The message has a checksum, and it is wrong.
     Checksum {
-        /// What the message says.
+        /// The checksum in the header.
         found: u16,
-        /// What its bytes give.
+        /// The checksum of the bytes.
         computed: u16,
     },
     /// The header's length is not that of the bytes.
     Length {
-        /// What the header says.
+        /// The length in the header.
         found: usize,
         /// The bytes at hand.
         have: usize,
@@ -45,9 +45,9 @@ pub enum Fault {
     Kind(u8),
     /// A value that its object does not allow.
     Value {
-        /// The field.
+        /// The name of the field.
         what: &'static str,
-        /// Its bits.
+        /// The bits of the field.
         found: u32,
         /// The values that are allowed.
         wanted: &'static str,
@@ -58,7 +58,7 @@ pub enum Fault {
     Misplaced(&'static str),
     /// More of something than a message may hold.
     TooMany {
-        /// What there is too much of.
+        /// The name of the part that is repeated.
         what: &'static str,
         /// How many are allowed.
         limit: usize,

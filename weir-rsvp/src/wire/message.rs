@@ -12,8 +12,9 @@ use super::reader::Reader;
 use super::types::{Filter, Hello, Hop, Identified, MessageId, Receipt, Session, Style};
 use crate::integrity::Integrity;
 use crate::intserv::{Adspec, Flowspec, Service, Tspec};
+use weir_core::packet::Checksum;
 
-/// A message.
+/// A message of RSVP, with the objects that are common to all types.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Message {
     /// The IP TTL with which it was sent.
@@ -22,38 +23,38 @@ pub struct Message {
     pub capable: bool,
     /// Sequence number and digest.
     pub integrity: Option<Integrity>,
-    /// What its sender says of messages that it got.
+    /// Acknowledgements of messages that its sender received.
     pub receipts: Vec<Receipt>,
-    /// Its identifier.
+    /// MESSAGE_ID, if it has one.
     pub id: Option<Identified>,
     /// Objects of unknown classes that travel on.
     pub carried: Vec<Carried>,
     /// Why the message is to be refused with an error, if it holds something unknown.
     pub refused: Option<Cause>,
-    /// What it says.
+    /// The part that depends on the message type.
     pub body: Body,
 }
 
-/// What a message says.
+/// The message type, with its objects.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Body {
     /// A sender is there.
     Path(Path),
-    /// A receiver reserves.
+    /// A receiver requests or refreshes a reservation.
     Resv(Resv),
     /// A Path failed; travels to the sender.
     PathErr(PathError),
     /// A Resv failed; travels to the receivers.
     ResvErr(ResvError),
-    /// A sender goes.
+    /// A sender withdraws.
     PathTear(PathTear),
-    /// A reservation goes.
+    /// A reservation is released.
     ResvTear(ResvTear),
-    /// A reservation stands.
+    /// A reservation is confirmed.
     ResvConf(Confirmation),
     /// Several messages to one neighbour.
     Bundle(Vec<Message>),
-    /// Receipts alone.
+    /// Receipts alone, without other contents.
     Ack,
     /// Refreshes of what earlier messages said.
     Srefresh(Vec<MessageId>),
@@ -65,38 +66,38 @@ pub enum Body {
     Response(Vec<u8>),
 }
 
-/// Path.
+/// Announces a sender; travels towards the receivers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Path {
-    /// The session.
+    /// The session to which it sends.
     pub session: Session,
     /// The session's flag `E_Police`: the next hop polices the flow.
     pub police: bool,
-    /// The previous hop.
+    /// The previous hop: each node writes its own address.
     pub hop: Hop,
     /// Its refresh period in milliseconds.
     pub period: u32,
-    /// POLICY_DATA objects.
+    /// POLICY_DATA objects, whose contents are not read.
     pub policies: Vec<Vec<u8>>,
-    /// The sender.
+    /// The sender and its traffic.
     pub sender: SenderDescriptor,
 }
 
-/// A sender descriptor.
+/// A sender and the traffic that it announces.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SenderDescriptor {
-    /// SENDER_TEMPLATE.
+    /// SENDER_TEMPLATE: its address and port.
     pub template: Filter,
     /// SENDER_TSPEC: a Path has one.
     pub tspec: Option<Tspec>,
-    /// ADSPEC.
+    /// ADSPEC: the properties of the path so far.
     pub adspec: Option<Adspec>,
 }
 
-/// Resv.
+/// Requests a reservation; travels towards the senders.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Resv {
-    /// The session.
+    /// The session that is received.
     pub session: Session,
     /// The next hop, with the handle of the Path that it answers.
     pub hop: Hop,
@@ -106,22 +107,22 @@ pub struct Resv {
     pub confirm: Option<IpAddr>,
     /// Senders that a wildcard reservation reaches; empty if there is no SCOPE.
     pub scope: Vec<IpAddr>,
-    /// POLICY_DATA objects.
+    /// POLICY_DATA objects, whose contents are not read.
     pub policies: Vec<Vec<u8>>,
-    /// What is reserved.
+    /// The style and the flow descriptors.
     pub reservation: Reservation,
 }
 
 /// Style and flow descriptors.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reservation {
-    /// The style.
+    /// How the senders share the reservation.
     pub style: Style,
     /// The flow descriptors: one for WF and SE, any number for FF.
     pub descriptors: Vec<Descriptor>,
 }
 
-/// A flow descriptor.
+/// A flowspec with the senders that it is for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Descriptor {
     /// The flowspec; a teardown may leave it out.
@@ -130,70 +131,70 @@ pub struct Descriptor {
     pub filters: Vec<Filter>,
 }
 
-/// PathErr.
+/// Reports a Path that failed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PathError {
-    /// The session.
+    /// The session of the Path.
     pub session: Session,
-    /// What went wrong.
+    /// The error, and the node that found it.
     pub error: ErrorSpec,
-    /// POLICY_DATA objects.
+    /// POLICY_DATA objects, whose contents are not read.
     pub policies: Vec<Vec<u8>>,
     /// The sender whose Path failed.
     pub sender: Option<SenderDescriptor>,
 }
 
-/// ResvErr.
+/// Reports a Resv that failed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ResvError {
-    /// The session.
+    /// The session of the Resv.
     pub session: Session,
     /// The previous hop, which sends it.
     pub hop: Hop,
-    /// What went wrong.
+    /// The error, and the node that found it.
     pub error: ErrorSpec,
     /// The SCOPE of the Resv that failed.
     pub scope: Vec<IpAddr>,
-    /// POLICY_DATA objects.
+    /// POLICY_DATA objects, whose contents are not read.
     pub policies: Vec<Vec<u8>>,
-    /// What failed.
+    /// The descriptors that failed.
     pub reservation: Reservation,
 }
 
-/// PathTear.
+/// Withdraws a sender.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PathTear {
-    /// The session.
+    /// The session to which it sent.
     pub session: Session,
-    /// The previous hop.
+    /// The previous hop: each node writes its own address.
     pub hop: Hop,
     /// The sender that goes; without it all from this hop.
     pub sender: Option<SenderDescriptor>,
 }
 
-/// ResvTear.
+/// Releases a reservation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ResvTear {
-    /// The session.
+    /// The session that was received.
     pub session: Session,
-    /// The next hop.
+    /// The node that sends the message.
     pub hop: Hop,
     /// The SCOPE of a wildcard reservation.
     pub scope: Vec<IpAddr>,
-    /// What goes.
+    /// The descriptors that are released.
     pub reservation: Reservation,
 }
 
-/// ResvConf.
+/// Confirms a reservation to its receiver.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Confirmation {
-    /// The session.
+    /// The session that is received.
     pub session: Session,
     /// The node that confirms.
     pub error: ErrorSpec,
     /// The receiver that asked.
     pub receiver: IpAddr,
-    /// What stands.
+    /// The descriptors that are confirmed.
     pub reservation: Reservation,
 }
 
@@ -314,20 +315,12 @@ impl Message {
 
 /// The Internet checksum of a message whose checksum field counts as 0.
 pub fn checksum(message: &[u8]) -> u16 {
-    let pair = |(index, pair): (usize, &[u8])| match (index, pair) {
-        (1, _) => 0,
-        (_, [high, low]) => u64::from(*high) << 8 | u64::from(*low),
-        (_, rest) => u64::from(rest[0]) << 8,
-    };
-    let mut sum: u64 = message.chunks(2).enumerate().map(pair).sum();
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    // [rfc2205 §3.1.1] 0 means that no checksum was sent; its equal in ones' complement is used.
-    match !(sum as u16) {
-        0 => 0xffff,
-        sum => sum,
-    }
+    let mut sum = Checksum::default();
+    let (before, rest) = message.split_at(message.len().min(CHECKSUM_AT));
+    sum.add(before);
+    sum.add(rest.get(size_of::<u16>()..).unwrap_or_default());
+    // [rfc2205 §3.1.1] 0 means that no checksum was sent.
+    sum.finish_nonzero()
 }
 
 /// Parses a message, or one inside a bundle, where no other bundle may be.
@@ -710,6 +703,8 @@ fn scope(senders: &[IpAddr], objects: &mut Vec<Object>) {
 
 /// Bytes of the common header.
 const HEADER: usize = 8;
+/// Where the checksum is in it.
+const CHECKSUM_AT: usize = 2;
 const VERSION: u8 = 1;
 const CAPABLE: u8 = 0x01;
 

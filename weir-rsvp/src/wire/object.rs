@@ -39,7 +39,7 @@ pub mod class {
     pub const CHALLENGE: u8 = 64;
 }
 
-/// An object.
+/// An object whose contents were read.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Object {
     /// SESSION, with its flag `E_Police`.
@@ -77,20 +77,20 @@ pub enum Object {
 pub struct Carried {
     /// The class number, at least 192.
     pub class: u8,
-    /// The type.
+    /// The type within the class.
     pub kind: u8,
     /// Its contents: a multiple of 4 bytes.
     pub bytes: Vec<u8>,
 }
 
-/// What the bytes of an object give.
+/// The result of reading an object.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Parsed {
-    /// An object.
+    /// The object is one that this node knows or passes on.
     Object(Object),
     /// Nothing: padding, or an unknown class that is to be ignored.
     Ignored,
-    /// The message is to be refused for this reason, with an error to whoever caused it.
+    /// The message is to be refused for this reason, with an error to the node that caused it.
     Refused(Cause),
 }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr};
 pub struct Session {
     /// Where the data packets go, unicast or multicast.
     pub destination: IpAddr,
-    /// Their IP protocol.
+    /// Their IP protocol number.
     pub protocol: u8,
     /// Their destination port; 0 for any.
     pub port: u16,
@@ -44,9 +44,9 @@ pub struct Filter {
 /// Which packets of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Select {
-    /// Those from this port; 0 for any.
+    /// Packets from this port; 0 for any.
     Port(u16),
-    /// Those with this flow label, which only IPv6 has: 20 bits.
+    /// Packets with this flow label, which only IPv6 has: 20 bits.
     FlowLabel(u32),
 }
 
@@ -130,7 +130,7 @@ impl fmt::Display for Style {
     }
 }
 
-/// What a neighbour says to show that it is alive, and has been since [rfc3209 §5].
+/// A sign of a neighbour that it is alive, and has been since [rfc3209 §5].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
     /// It answers a request.
@@ -146,26 +146,26 @@ pub struct Hello {
 pub struct MessageId {
     /// The life of the sender: 24 bits, another number after each start.
     pub epoch: u32,
-    /// Its number.
+    /// Differs between the messages of one life of the sender.
     pub number: u32,
 }
 
-/// The largest epoch.
+/// The largest epoch: 24 bits.
 pub const EPOCH_MAX: u32 = 0xff_ffff;
 
 /// An identifier that a message carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identified {
-    /// The identifier.
+    /// The identifier, unique for the sender and its epoch.
     pub id: MessageId,
     /// The sender wants an acknowledgement.
     pub acknowledge: bool,
 }
 
-/// What a neighbour says of an identifier.
+/// A receipt of a neighbour for an identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Receipt {
-    /// The identifier.
+    /// The identifier of the message that it received or lacks.
     pub id: MessageId,
     /// The message arrived (MESSAGE_ID_ACK); else a refresh named it, and it is unknown there
     /// (MESSAGE_ID_NACK).

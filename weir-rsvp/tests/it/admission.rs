@@ -232,7 +232,7 @@ fn a_hop_offers_what_its_class_has_and_the_terms_of_its_scheduler() {
     assert_eq!(given.offers(None).guaranteed.expect("as before").d, 7000);
 }
 
-/// What the oracle knows of an admitted reservation.
+/// The oracle's record of an admitted reservation.
 struct Known {
     request: Request,
     table: String,

@@ -148,7 +148,7 @@ impl Router {
         );
     }
 
-    /// What the interfaces reserve, as the right half of a figure has it.
+    /// Returns the reservations of the interfaces, as the right half of a figure has them.
     fn reserved(&self) -> String {
         let mut lines: Vec<String> = self
             .installed
@@ -165,7 +165,7 @@ impl Router {
         lines.join("; ")
     }
 
-    /// What the previous hops were told, as the left half of a figure has it.
+    /// Returns the Resv messages to the previous hops, as the left half of a figure has them.
     fn sent(&self) -> String {
         let view = self.node.session(&group()).expect("the session is known");
         let mut lines: Vec<String> = view

@@ -15,12 +15,12 @@ use weir_rsvp::wire::{Filter, Reservation, Session, Style};
 /// A node and the next one.
 type Edge = (usize, usize);
 
-/// Who sends and who reserves.
+/// The senders and receivers of a session, from which flows are computed anew.
 struct Twin {
     style: Style,
     /// The senders that send: their node.
     senders: BTreeMap<Filter, usize>,
-    /// What each receiver reserves: rate by sender; with WF and SE all have one rate.
+    /// The reservation of each receiver: rate by sender; with WF and SE all have one rate.
     receivers: BTreeMap<usize, Vec<(Filter, f32)>>,
 }
 
@@ -87,7 +87,7 @@ fn spread(flows: &mut BTreeMap<(Edge, Option<Filter>), f32>, pairs: &[[Edge; 2]]
     panic!("rates in a tree settle");
 }
 
-/// What traffic control has, in the form of `Twin::flows`.
+/// Returns the flows in traffic control, in the form of `Twin::flows`.
 fn installed(net: &Net, links: &[Edge]) -> Vec<(Edge, Option<Filter>, f32)> {
     let far = |node: usize, interface: u16| {
         let mut at_node = links.iter().filter(|(one, other)| [*one, *other].contains(&node));

@@ -1,10 +1,10 @@
-//! What a packet costs under a scheduler: the counts of instructions in the repository.
+//! The cost of a packet under a scheduler: the counts of instructions in the repository.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use weir_core::sched::SCHEDULERS;
 
-/// What `weir bench --instructions` counted.
+/// The counts of `weir bench --instructions`.
 #[derive(Deserialize)]
 pub(super) struct Counts {
     /// Instructions per packet, by scheduler.

@@ -37,7 +37,7 @@ use weir_policy::translate::{self, Promised, Translated, promises};
 /// One scenario under several schedulers.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
-    /// The scenario's name.
+    /// The name of the scenario.
     pub scenario: String,
     /// Its seed; of several runs that of the first.
     pub seed: u64,
@@ -48,16 +48,16 @@ pub struct Comparison {
     pub outlet: Option<(String, String)>,
     /// The scheduler that its policy is written for.
     pub written_for: &'static str,
-    /// What `cost` is.
+    /// The unit of `cost`, in words.
     pub cost_unit: String,
     /// Each requested scheduler, in the order of the request.
     pub rows: Vec<Row>,
 }
 
-/// One scheduler.
+/// The results under one scheduler.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Row {
-    /// The keyword.
+    /// The keyword of the scheduler.
     pub scheduler: &'static str,
     /// How the policy was translated.
     pub notes: Vec<String>,
@@ -65,7 +65,7 @@ pub struct Row {
     pub refused: Option<String>,
     /// The runs that ended.
     pub runs: usize,
-    /// The result.
+    /// The figures; `None` where the scheduler was refused.
     pub result: Option<Measured>,
 }
 
@@ -79,10 +79,10 @@ pub struct Measured {
     /// it.
     #[serde(serialize_with = "figure")]
     pub fairness: Estimate,
-    /// Packets dropped.
+    /// Packets dropped, of all leaves.
     #[serde(serialize_with = "count")]
     pub dropped: Estimate,
-    /// Packets offered.
+    /// Packets offered, of all leaves.
     #[serde(serialize_with = "count")]
     pub offered: Estimate,
     /// The part of the offered packets that were dropped, 0 to 1.
@@ -93,36 +93,36 @@ pub struct Measured {
     pub utilisation: Estimate,
     /// Instructions per packet to those of the yardstick.
     pub cost: Option<f64>,
-    /// Every leaf.
+    /// The figures of each leaf, in their order.
     pub leaves: Vec<Leaf>,
 }
 
-/// One leaf.
+/// The figures of one leaf.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Leaf {
-    /// The name.
+    /// The name of the class.
     pub name: String,
-    /// What it sent, in bit/s.
+    /// The rate that it sent, in bit/s.
     #[serde(serialize_with = "figure")]
     pub sent_bps: Estimate,
-    /// What the fluid ideal gives it, in bit/s.
+    /// The rate of the fluid ideal, in bit/s.
     #[serde(serialize_with = "figure")]
     pub ideal_bps: Estimate,
     /// Delays from offer to handing out, in µs.
     #[serde(serialize_with = "figure")]
     pub delay_p50_us: Estimate,
-    /// As above.
+    /// The delay that 99 in 100 packets do not exceed, in µs.
     #[serde(serialize_with = "figure")]
     pub delay_p99_us: Estimate,
-    /// Packets dropped.
+    /// Packets dropped in the leaf.
     #[serde(serialize_with = "count")]
     pub dropped: Estimate,
 }
 
-/// What to run.
+/// The runs to make.
 #[derive(Clone, Copy)]
 pub struct Runs<'a> {
-    /// The schedulers.
+    /// The schedulers to compare, in the order of the rows.
     pub schedulers: &'a [&'static sched::Entry],
     /// The runs under each, each with the next seed; at least one.
     pub replications: usize,

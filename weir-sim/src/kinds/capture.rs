@@ -11,7 +11,7 @@ use super::records::{self, Record};
 use super::{Context, Kind, Part, Player, Script, Step, plain};
 use crate::random::Random;
 use crate::read::codes;
-use crate::read::source::read_or;
+use crate::read::keys::SourceKind;
 use crate::replay::{frame_length, headers};
 use crate::scenario::{LENGTH_MAX, Traffic};
 use std::collections::BTreeMap;
@@ -21,6 +21,7 @@ use weir_core::units::Duration;
 use weir_policy::codes as common;
 use weir_policy::file::FILE_BYTES_MAX;
 use weir_policy::finding::Report;
+use weir_policy::keys::{Key, MUST, Values, key};
 use weir_policy::reader::Node;
 use weir_trace::capture::{CaptureReader, is_capture};
 
@@ -102,7 +103,7 @@ impl Recording {
 
 fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
     let Context { table, headers, files, report, .. } = context;
-    let flows = read_or(table.field("flows"), false, report, |node, report| node.flag(report));
+    let flows = table.value("flows", report);
     let node = table.required("file", report)?;
     let (name, bytes) = files.read(&node, report)?;
     if bytes.len() > FILE_BYTES_MAX {
@@ -220,7 +221,18 @@ fn arrivals(bytes: &[u8], headers: Headers, flows: bool) -> Result<Recording, St
     Ok(recording)
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier: plain, read };
+pub(super) const KIND: Kind = Kind { source: SOURCE, carrier: plain, read };
+const SOURCE: SourceKind =
+    SourceKind { keyword: KEYWORD, summary: "Recorded packets at their times.", keys: &[KEYS] };
+const KEYS: &[Key] = &[
+    key(
+        "file",
+        Values::Text,
+        MUST,
+        "A capture, or lines of `time,length,flow`; relative to this file.",
+    ),
+    key("flows", Values::Flag, "false", "Whether each flow is a source of its own."),
+];
 const KEYWORD: &str = "capture";
 /// The most packets of one recording; 16 bytes each.
 pub const RECORDS_MAX: usize = 1 << 22;

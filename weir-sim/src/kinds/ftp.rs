@@ -4,12 +4,14 @@
 //! that the mix of `[nieminen]` is simulated with. Invariant: as [`Web`](super::Web)'s, of files.
 
 use super::web::{OBJECT_MAX, SHAPES, bytes};
-use super::{Context, Kind, Part, Turn, Turns, Work, carried, connections};
+use super::{Context, Kind, Part, Turn, Turns, Work, carried, transport};
 use crate::random::Random;
-use crate::read::source::{Distribution, amount, fraction, read_or};
+use crate::read::keys::{CARRIER, COUNT, PERIOD, SourceKind, TCP};
+use crate::read::source::{Distribution, amount, bounded, fraction, read_or};
 use crate::scenario::Period;
 use std::sync::Arc;
-use weir_core::units::{Bytes, Duration};
+use weir_core::units::Bytes;
+use weir_policy::keys::{Key, SIZE, TIME, Values, key};
 
 /// A sequence of files.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -60,22 +62,27 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
 
 fn files(context: &mut Context<'_, '_>) -> Option<Ftp> {
     let Context { table, report, .. } = context;
-    let files = read_or(table.field("files"), None, report, |node, report| {
-        node.number(1, u64::from(u32::MAX), report).map(Some)
-    });
-    let file = amount(table.field("file"), FILE, OBJECT_MAX, report);
+    let files = table.written("files", report);
+    let file = amount(table, "file", OBJECT_MAX, report);
     let file_shape = read_or(table.field("file_shape"), None, report, |node, report| {
         fraction(node, SHAPES, report).map(Some)
     });
     let distribution = Distribution::read(table, report);
-    let pause = match table.field("pause") {
-        Some(node) => distribution.and_then(|distribution| distribution.period(&node, report)),
-        None => distribution.and_then(|distribution| distribution.of(PAUSE)),
-    };
+    let mean = table.value_by("pause", report, bounded);
+    let pause = distribution.zip(mean).and_then(|(distribution, mean)| distribution.of(mean));
     Some(Ftp { files: files?, file: (file?, file_shape?), pause: pause? })
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier: connections, read };
+pub(super) const KIND: Kind = Kind { source: SOURCE, carrier: transport, read };
+const SOURCE: SourceKind = SourceKind {
+    keyword: KEYWORD,
+    summary: "Files over TCP or QUIC, one after another.",
+    keys: &[KEYS, PERIOD, TCP, CARRIER],
+};
+const KEYS: &[Key] = &[
+    key("files", COUNT, "without end", "How many files."),
+    key("file", SIZE, "200 KB", "The size of a file; the mean, with `file_shape`."),
+    key("file_shape", Values::Fraction, "", "Of the Pareto distribution of sizes."),
+    key("pause", TIME, "1 s", "The mean pause after a file."),
+];
 const KEYWORD: &str = "ftp";
-const FILE: u64 = 200_000;
-const PAUSE: Duration = Duration::from_secs(1);

@@ -32,7 +32,7 @@ pub use voip::Voip;
 pub use web::Web;
 
 use crate::read::files::Files;
-use crate::read::source::read_or;
+use crate::read::keys::SourceKind;
 use crate::read::{quic, tcp};
 use crate::scenario::{Mtu, Spacing, Traffic};
 use std::sync::Arc;
@@ -43,38 +43,38 @@ use weir_policy::reader::Table;
 
 /// The input from which a kind is read.
 pub(crate) struct Context<'c, 't> {
-    /// Its `[[source]]`.
+    /// The `[[source]]` that is read.
     pub table: &'c mut Table<'t>,
     /// The part of its headers that is read already.
     pub headers: &'c Headers,
-    /// What carries its data.
+    /// The protocol that carries its data.
     pub carrier: Carrier,
     /// The MTU of the first link, in a network.
     pub mtu: Option<Mtu>,
-    /// Other files.
+    /// Files that the table may name.
     pub files: &'c Files<'c>,
-    /// The findings.
+    /// Gets the findings.
     pub report: &'c mut Report,
 }
 
 /// One source of those that a `[[source]]` stands for.
 pub(crate) struct Part {
-    /// What distinguishes its name; `None` if it is the only one.
+    /// The suffix of its name; `None` if it is the only one.
     pub suffix: Option<String>,
     /// Its headers, if they are not those that are written.
     pub headers: Option<Headers>,
-    /// What it sends.
+    /// The packets or transfers that it sends.
     pub traffic: Traffic,
 }
 
-/// What carries the data of a source.
+/// The protocol that carries the data of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Carrier {
     /// Packets that are sent regardless of losses.
     Datagrams,
-    /// Connections of TCP.
+    /// Connections of TCP, one after another.
     Tcp,
-    /// Connections of QUIC.
+    /// Connections of QUIC, one after another.
     Quic,
 }
 
@@ -90,9 +90,9 @@ impl Carrier {
 
 /// A line of the registry.
 pub(crate) struct Kind {
-    /// The word in scenarios.
-    pub keyword: &'static str,
-    /// What carries its data.
+    /// The word in scenarios, and the keys.
+    pub source: SourceKind,
+    /// Reads the protocol that carries its data.
     pub carrier: fn(&mut Table<'_>, &mut Report) -> Option<Carrier>,
     /// Reads the rest of its table.
     pub read: fn(&mut Context<'_, '_>) -> Option<Vec<Part>>,
@@ -107,7 +107,7 @@ impl Part {
 
 /// The kind with this keyword.
 pub(crate) fn find(keyword: &str) -> Option<&'static Kind> {
-    KINDS.iter().find(|kind| kind.keyword == keyword)
+    KINDS.iter().find(|kind| kind.source.keyword == keyword)
 }
 
 /// For kinds that only send datagrams.
@@ -115,21 +115,9 @@ fn plain(_: &mut Table<'_>, _: &mut Report) -> Option<Carrier> {
     Some(Carrier::Datagrams)
 }
 
-/// For kinds that send over connections of TCP or QUIC.
-fn connections(table: &mut Table<'_>, report: &mut Report) -> Option<Carrier> {
-    transport(&["tcp", "quic"], table, report)
-}
-
-/// Returns what `transport` names, one of these, by default the first.
-fn transport(
-    words: &[&'static str],
-    table: &mut Table<'_>,
-    report: &mut Report,
-) -> Option<Carrier> {
-    let word = read_or(table.field("transport"), words[0], report, |node, report| {
-        node.choice(words, report)
-    });
-    Some(match word? {
+/// For kinds whose key `transport` says it.
+fn transport(table: &mut Table<'_>, report: &mut Report) -> Option<Carrier> {
+    Some(match table.word("transport", report)? {
         "tcp" => Carrier::Tcp,
         "quic" => Carrier::Quic,
         _ => Carrier::Datagrams,
@@ -198,8 +186,6 @@ impl Pace {
     }
 }
 
-/// The rate of a sending host's interface that writes none: Fast Ethernet.
-const ACCESS_RATE_DEFAULT: u64 = 100_000_000;
 const UDP_HEADER: u32 = 8;
 /// RTP's header `[rfc3550 §5.1]`, before each sound and picture.
 const RTP_HEADER: u32 = 12;

@@ -6,15 +6,15 @@
 //! pictures is the one that is written.
 
 use crate::random::Random;
-use crate::read::source::{fraction, read_or};
+use crate::read::source::fraction;
 use weir_core::units::Rate;
 use weir_policy::finding::Report;
-use weir_policy::reader::Table;
+use weir_policy::reader::{Node, Table};
 
 /// The pictures of a film.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pictures {
-    /// Pictures a second.
+    /// The number of pictures a second.
     pub per_second: u64,
     /// The mean bytes of an I picture and of a P picture.
     pub means: (f64, f64),
@@ -27,7 +27,7 @@ pub struct Pictures {
 /// How the sizes of pictures of one kind vary; each holds the coefficient of variation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Sway {
-    /// Not at all.
+    /// Each picture has the mean length.
     Constant,
     /// As a lognormal distribution.
     Lognormal(f64),
@@ -57,17 +57,11 @@ impl Pictures {
 
 /// `pictures`, `group`, `i_ratio`, `bitrate`, `distribution`, `variation`.
 pub(super) fn read(table: &mut Table<'_>, report: &mut Report) -> Option<Pictures> {
-    let number = |table: &mut Table<'_>, key, usual, report: &mut _| {
-        read_or(table.field(key), usual, report, |node, report| node.number(1, 1000, report))
-    };
-    let pictures = number(table, "pictures", PICTURES, report);
-    let group = number(table, "group", GROUP, report);
-    let ratio = read_or(table.field("i_ratio"), I_RATIO, report, |node, report| {
-        fraction(node, (1.0, 1000.0), report)
-    });
-    let bitrate = Rate::new(BITRATE).expect("it is not 0");
-    let bitrate =
-        read_or(table.field("bitrate"), bitrate, report, |node, report| node.rate(report));
+    let pictures = table.value::<u64>("pictures", report);
+    let group = table.value::<u64>("group", report);
+    let ratio = |node: &Node<'_>, report: &mut Report| fraction(node, (1.0, 1000.0), report);
+    let ratio = table.value_by("i_ratio", report, ratio);
+    let bitrate = table.value::<Rate>("bitrate", report);
     let sway = sway(table, report);
     let (per_second, group, ratio) = (pictures?, group?, ratio?);
     let mean = bitrate?.bits_per_second() as f64 / 8.0 / per_second as f64;
@@ -75,15 +69,11 @@ pub(super) fn read(table: &mut Table<'_>, report: &mut Report) -> Option<Picture
     Some(Pictures { per_second, means: (p_mean * ratio, p_mean), group, sway: sway? })
 }
 
-/// `distribution` and `variation`.
+/// Reads `distribution` and `variation`.
 fn sway(table: &mut Table<'_>, report: &mut Report) -> Option<Sway> {
-    let words = ["lognormal", "gamma", "constant"];
-    let word = read_or(table.field("distribution"), words[0], report, |node, report| {
-        node.choice(&words, report)
-    });
-    let variation = read_or(table.field("variation"), VARIATION, report, |node, report| {
-        fraction(node, (0.0, 5.0), report)
-    });
+    let word = table.word("distribution", report);
+    let variation = |node: &Node<'_>, report: &mut Report| fraction(node, (0.0, 5.0), report);
+    let variation = table.value_by("variation", report, variation);
     let (word, variation) = (word?, variation?);
     Some(match word {
         _ if variation == 0.0 => Sway::Constant,
@@ -93,11 +83,5 @@ fn sway(table: &mut Table<'_>, report: &mut Report) -> Option<Sway> {
     })
 }
 
-const PICTURES: u64 = 25;
-const BITRATE: u64 = 1_000_000;
-const GROUP: u64 = 12;
-/// A chosen default: in films it varies between about two and ten.
-const I_RATIO: f64 = 5.0;
-const VARIATION: f64 = 0.3;
 /// The longest picture, since a lognormal distribution is unbounded.
 const PICTURE_MAX: f64 = (64 << 20) as f64;

@@ -5,10 +5,12 @@
 
 use super::{Context, Kind, Part, Player, Script, Step, plain};
 use crate::random::Random;
-use crate::read::source::{amount, read_or, spread};
+use crate::read::keys::SourceKind;
+use crate::read::source::{amount, spread};
 use crate::scenario::{LENGTH_MAX, Traffic};
 use std::sync::Arc;
 use weir_core::units::Duration;
+use weir_policy::keys::{Key, SIZE, TIME, key};
 
 /// Packets at even distances.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,13 +49,20 @@ impl Player for Probing {
 
 fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
     let Context { table, report, .. } = context;
-    let length = amount(table.field("size"), LENGTH, u64::from(LENGTH_MAX), report);
-    let interval = read_or(table.field("interval"), INTERVAL, report, spread);
+    let length = amount(table, "size", u64::from(LENGTH_MAX), report);
+    let interval = table.value_by("interval", report, spread);
     let probe = Probe { length: length? as u32, interval: interval? };
     Some(Part::only(Traffic::Scripted(Arc::new(probe))))
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier: plain, read };
+pub(super) const KIND: Kind = Kind { source: SOURCE, carrier: plain, read };
+const SOURCE: SourceKind = SourceKind {
+    keyword: KEYWORD,
+    summary: "Small packets whose delays show what others meet.",
+    keys: &[KEYS],
+};
+const KEYS: &[Key] = &[
+    key("size", SIZE, "64 B", "The length of a frame."),
+    key("interval", TIME, "10 ms", "From one packet to the next."),
+];
 const KEYWORD: &str = "probe";
-const LENGTH: u64 = 64;
-const INTERVAL: Duration = Duration::from_millis(10);

@@ -9,7 +9,7 @@ use super::RECORDS_MAX;
 use crate::scenario::LENGTH_MAX;
 use std::fmt;
 
-/// One arrival.
+/// One arrival of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     /// Nanoseconds since the start.
@@ -20,12 +20,12 @@ pub struct Record {
     pub flow: u32,
 }
 
-/// What is wrong with a file of arrivals.
+/// The fault of a file of arrivals.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordFault {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The fault, as a clause.
     pub what: String,
 }
 

@@ -9,16 +9,14 @@
 use super::pictures::Pictures;
 use super::{Context, Part, Turn, Turns, Work, carried};
 use crate::random::Random;
-use crate::read::source::read_or;
 use crate::script::Playback;
 use std::sync::Arc;
 use weir_core::units::{Bytes, Duration};
-use weir_policy::codes as common;
 
 /// A film that is fetched.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Streaming {
-    /// What is shown.
+    /// The film's pictures.
     pub pictures: Pictures,
     /// Pictures of a segment.
     pub segment: u64,
@@ -48,7 +46,7 @@ impl Work for Streaming {
 #[derive(Debug)]
 struct Viewer {
     plan: Streaming,
-    /// Pictures asked for.
+    /// Pictures that were requested.
     asked: u64,
     /// How much is left to show when the last pause was over; `None` before the first picture.
     held: Option<Duration>,
@@ -106,28 +104,19 @@ pub(super) fn read(context: &mut Context<'_, '_>, pictures: Option<Pictures>) ->
 
 fn streaming(context: &mut Context<'_, '_>, pictures: Option<Pictures>) -> Option<Streaming> {
     let Context { table, report, .. } = context;
-    let mut time = |key, usual| {
-        read_or(table.field(key), usual, report, |node, report| {
-            let time = node.duration(report)?;
-            if (TIME_MIN..=TIME_MAX).contains(&time) {
-                return Some(time);
-            }
-            let message = format!("{time} is not in {TIME_MIN} to {TIME_MAX}");
+    let mut time = |key| {
+        table.value_by(key, report, |node, report| {
             let cure = "write what the player asks for at once, or holds, such as `4 s`";
-            report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
-            None
+            node.within(node.duration(report)?, (TIME_MIN, TIME_MAX), cure, report)
         })
     };
-    let (segment, buffer) = (time("segment", SEGMENT), time("buffer", BUFFER));
+    let (segment, buffer) = (time("segment"), time("buffer"));
     let pictures = pictures?;
     let segment = segment?.as_nanos() * pictures.per_second / SECOND;
     Some(Streaming { pictures, segment: segment.max(1), buffer: buffer? })
 }
 
 const KEYWORD: &str = "video";
-/// Chosen defaults, as players have them.
-const SEGMENT: Duration = Duration::from_secs(4);
-const BUFFER: Duration = Duration::from_secs(30);
 const TIME_MIN: Duration = Duration::from_millis(100);
 const TIME_MAX: Duration = Duration::from_secs(3600);
 const SECOND: u64 = 1_000_000_000;

@@ -7,17 +7,17 @@
 //! of eight.
 
 use super::{
-    ACCESS_RATE_DEFAULT, Carrier, Context, Datagram, Kind, Pace, Part, Player, Script, Step, Turn,
-    Turns, UDP_HEADER, Work, ip_header, transport,
+    Context, Datagram, Kind, Pace, Part, Player, Script, Step, Turn, Turns, UDP_HEADER, Work,
+    ip_header, transport,
 };
 use crate::random::Random;
-use crate::read::source::{amount, mtu, read_or};
+use crate::read::keys::{COUNT, SourceKind, TCP};
+use crate::read::source::{amount_or, mtu, read_or};
 use crate::scenario::{Mtu, Traffic};
 use std::sync::Arc;
 use weir_core::packet::{Headers, Protocol};
 use weir_core::units::{Bytes, Rate};
-use weir_policy::finding::Report;
-use weir_policy::reader::Table;
+use weir_policy::keys::{Key, RATE, SIZE, Values, key};
 
 /// Datagrams of one length, one after another on the sender's interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,7 +57,7 @@ impl Script for Datagrams {
 struct Running {
     plan: Datagrams,
     pace: Pace,
-    /// Datagrams sent.
+    /// Datagrams that were sent.
     sent: u64,
     /// The next frame of the datagram.
     frame: usize,
@@ -115,24 +115,19 @@ pub(super) fn frames(length: u32, mtu: Mtu, headers: &Headers, link_header: u32)
     (0..parts).map(frame).collect()
 }
 
-fn carrier(table: &mut Table<'_>, report: &mut Report) -> Option<Carrier> {
-    transport(&["tcp", "udp"], table, report)
-}
-
 fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
     let Context { table, headers, report, mtu, .. } = context;
-    let buffers = read_or(table.field("buffers"), BUFFERS, report, |node, report| {
-        node.number(1, BUFFERS_MAX, report)
-    });
+    let buffers = table.written::<u64>("buffers", report);
     // `transport` was read before, and its faults are reported already.
     if headers.protocol != Some(Protocol::TCP) {
         let plan = datagrams(context, KEYWORD, LENGTH);
-        let plan = Datagrams { count: Some(buffers?), ..plan? };
+        let plan = Datagrams { count: Some(buffers?.unwrap_or(BUFFERS_DEFAULT)), ..plan? };
         return Some(Part::only(Traffic::Scripted(Arc::new(plan))));
     }
-    let length = amount(table.field("length"), LENGTH, u64::MAX, report);
+    let length = amount_or(table.field("length"), LENGTH, u64::MAX, report);
     let tcp = crate::read::tcp::connection(table, *mtu, report);
-    let bytes = Bytes::new(buffers?.saturating_mul(length?));
+    let buffers = buffers?.unwrap_or(BUFFERS_DEFAULT);
+    let bytes = Bytes::new(buffers.saturating_mul(length?));
     Some(Part::only(Traffic::Transfers(tcp?, Arc::new(Once(bytes)))))
 }
 
@@ -143,25 +138,38 @@ pub(super) fn datagrams(
     length: u64,
 ) -> Option<Datagrams> {
     let Context { table, headers, report, mtu: first, .. } = context;
-    let length = amount(table.field("length"), length, DATAGRAM_MAX, report);
+    let length = amount_or(table.field("length"), length, DATAGRAM_MAX, report);
     let mtu = read_or(table.field("mtu"), first.unwrap_or(Mtu::ETHERNET), report, mtu);
-    let rate = access_rate(table, report);
+    let rate = table.value("rate", report);
     let payload = length? as u32;
     let link_header = crate::scenario::link_header(headers);
     let frames = frames(payload + UDP_HEADER, mtu?, headers, link_header);
     Some(Datagrams { keyword, count: None, frames, payload, rate: rate? })
 }
 
-/// `rate`, of the sending host's interface.
-pub(super) fn access_rate(table: &mut Table<'_>, report: &mut Report) -> Option<Rate> {
-    let rate = Rate::new(ACCESS_RATE_DEFAULT).expect("it is not 0");
-    read_or(table.field("rate"), rate, report, |node, report| node.rate(report))
-}
-
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier, read };
+pub(super) const KIND: Kind = Kind { source: SOURCE, carrier: transport, read };
+const SOURCE: SourceKind = SourceKind {
+    keyword: KEYWORD,
+    summary: "The test program: buffers of one size.",
+    keys: &[TCP, BUFFERS, KEYS],
+};
+const KEYS: &[Key] = &[
+    key("ecn", Values::Field, "0 or off", "With `tcp` as there; with `udp` the ECN field."),
+    key(
+        "transport",
+        Values::Words(&["tcp", "udp"]),
+        "tcp",
+        "With `udp` it has no keys of TCP but `mtu`.",
+    ),
+    key("rate", RATE, "100 Mbit/s", "Of the sender's interface; only with `udp`."),
+];
 const KEYWORD: &str = "ttcp";
-const BUFFERS: u64 = 2048;
-const BUFFERS_MAX: u64 = u32::MAX as u64;
+/// Of both test programs.
+pub(super) const BUFFERS: &[Key] = &[
+    key("buffers", COUNT, "2048 (`nttcp`: without end)", "How many buffers it sends."),
+    key("length", SIZE, "8 KiB (`nttcp`: 1450 B)", "The bytes of each."),
+];
+const BUFFERS_DEFAULT: u64 = 2048;
 const LENGTH: u64 = 8192;
 /// The most that a datagram holds: an IPv4 packet less its headers `[rfc791 §3.1]`.
 pub(super) const DATAGRAM_MAX: u64 = 65_507;

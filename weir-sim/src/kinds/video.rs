@@ -6,23 +6,22 @@
 //! the one before it has left the interface.
 
 use super::pictures::Pictures;
-use super::ttcp::access_rate;
 use super::{
     Carrier, Context, Kind, Pace, Part, Player, RTP_HEADER, Script, Step, UDP_HEADER, ip_header,
     pictures, streaming, transport,
 };
 use crate::random::Random;
+use crate::read::keys::{SourceKind, TCP};
 use crate::read::source::amount;
 use crate::scenario::{Traffic, link_header};
 use std::sync::Arc;
 use weir_core::units::{Duration, Rate};
-use weir_policy::finding::Report;
-use weir_policy::reader::Table;
+use weir_policy::keys::{Key, RATE, SIZE, TIME, Values, key};
 
 /// A stream of pictures in packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Video {
-    /// What is shown.
+    /// The pictures that are sent.
     pub pictures: Pictures,
     /// The most bytes of a picture in one packet.
     pub packet: u32,
@@ -48,7 +47,7 @@ impl Script for Video {
 struct Stream {
     plan: Video,
     pace: Pace,
-    /// Pictures begun.
+    /// Pictures that were begun.
     shown: u64,
     /// Bytes of the present one yet to be sent.
     left: u64,
@@ -95,19 +94,52 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
         return streaming::read(context, pictures);
     }
     let Context { table, headers, report, .. } = context;
-    let packet = amount(table.field("packet"), PACKET, PACKET_MAX, report);
-    let rate = access_rate(table, report);
+    let packet = amount(table, "packet", PACKET_MAX, report);
+    let rate = table.value("rate", report);
     let before = link_header(headers) + ip_header(headers) + UDP_HEADER + RTP_HEADER;
     let video = Video { pictures: pictures?, packet: packet? as u32, before, rate: rate? };
     Some(Part::only(Traffic::Scripted(Arc::new(video))))
 }
 
-fn carrier(table: &mut Table<'_>, report: &mut Report) -> Option<Carrier> {
-    transport(&["udp", "tcp", "quic"], table, report)
-}
-
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier, read };
+pub(super) const KIND: Kind = Kind { source: SOURCE, carrier: transport, read };
+/// Of a player.
+const FETCHED: &[Key] = &[
+    key(
+        "transport",
+        Values::Words(&["udp", "tcp", "quic"]),
+        "udp",
+        "With `tcp` or `quic`, whose keys hold then, a player fetches it; without `packet`, `rate`.",
+    ),
+    // Chosen defaults, as players have them.
+    key("segment", TIME, "4 s", "With `tcp` or `quic`: how much of the film one request fetches."),
+    key("buffer", TIME, "30 s", "With `tcp` or `quic`: how much the player holds at most."),
+];
+const SOURCE: SourceKind = SourceKind {
+    keyword: KEYWORD,
+    summary: "Pictures at equal intervals, or fetched.",
+    keys: &[KEYS, TCP, FETCHED],
+};
+const KEYS: &[Key] = &[
+    key("bitrate", RATE, "1 Mbit/s", "The mean, of the pictures without headers."),
+    key("pictures", Values::Number(1, 1000), "25", "Pictures a second."),
+    key("group", Values::Number(1, 1000), "12", "Pictures from one first picture to the next."),
+    // A chosen default: in films it varies between about two and ten.
+    key(
+        "i_ratio",
+        Values::Fraction,
+        "5",
+        "How many times as long the first picture is, 1 to 1000.",
+    ),
+    key(
+        "distribution",
+        Values::Words(&["lognormal", "gamma", "constant"]),
+        "lognormal",
+        "Of the sizes around their mean.",
+    ),
+    key("variation", Values::Fraction, "0.3", "Their standard deviation to the mean, 0 to 5."),
+    key("packet", SIZE, "1400 B", "The most bytes of a picture in a packet."),
+    key("rate", RATE, "100 Mbit/s", "Of the sender's interface."),
+];
 const KEYWORD: &str = "video";
-const PACKET: u64 = 1400;
 const PACKET_MAX: u64 = 65_000;
 const SECOND: u64 = 1_000_000_000;

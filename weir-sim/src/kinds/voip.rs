@@ -7,12 +7,14 @@
 
 use super::{Context, Kind, Part, Player, RTP_HEADER, Script, Step, UDP_HEADER, ip_header, plain};
 use crate::random::Random;
-use crate::read::source::{amount, bounded, read_or, spread};
+use crate::read::keys::SourceKind;
+use crate::read::source::{amount_or, bounded, read_or, spread};
 use crate::scenario::{Period, Traffic, link_header};
 use std::sync::Arc;
 use weir_core::units::Duration;
+use weir_policy::keys::{Key, SIZE, TIME, Values, key, words};
 
-/// A call.
+/// A call, with its codec and its pauses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Voip {
     /// The length of each frame.
@@ -63,23 +65,20 @@ impl Player for Call {
 }
 
 /// A codec: the bytes of sound in a packet, and how long that sounds.
+#[derive(Clone, Copy)]
 struct Codec {
-    keyword: &'static str,
-    payload: u32,
+    payload: u64,
     interval: Duration,
 }
 
 fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
     let Context { table, headers, report, .. } = context;
-    let words: Vec<_> = CODECS.iter().map(|codec| codec.keyword).collect();
-    let word =
-        read_or(table.field("codec"), words[0], report, |node, report| node.choice(&words, report));
-    let codec = CODECS.iter().find(|codec| Some(codec.keyword) == word);
-    let usual = codec.unwrap_or(&CODECS[0]);
-    let payload = amount(table.field("payload"), u64::from(usual.payload), PAYLOAD_MAX, report);
+    let codec = table.one_of("codec", &CODECS, report);
+    let usual = codec.unwrap_or(CODECS[0].1);
+    let payload = amount_or(table.field("payload"), usual.payload, PAYLOAD_MAX, report);
     let interval = read_or(table.field("interval"), usual.interval, report, spread);
-    let talk = read_or(table.field("talk"), TALK, report, spread);
-    let pause = read_or(table.field("pause"), PAUSE, report, bounded);
+    let talk = table.value_by("talk", report, spread);
+    let pause = table.value_by("pause", report, bounded);
     let (talk, pause) = (talk?, pause?);
     let spurts =
         (pause > Duration::ZERO).then_some((Period::Exponential(talk), Period::Exponential(pause)));
@@ -89,19 +88,31 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
     Some(Part::only(Traffic::Scripted(Arc::new(Voip { length, interval, spurts }))))
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier: plain, read };
-const KEYWORD: &str = "voip";
-const CODECS: [Codec; 4] = [
-    // 64 kbit/s in packets of 20 ms.
-    Codec { keyword: "g711", payload: 160, interval: Duration::from_millis(20) },
-    // 8 kbit/s: two frames of 10 bytes.
-    Codec { keyword: "g729", payload: 20, interval: Duration::from_millis(20) },
-    // 6.3 kbit/s: one frame of 30 ms.
-    Codec { keyword: "g723", payload: 24, interval: Duration::from_millis(30) },
-    // 32 kbit/s.
-    Codec { keyword: "g726", payload: 80, interval: Duration::from_millis(20) },
+pub(super) const KIND: Kind = Kind { source: SOURCE, carrier: plain, read };
+const SOURCE: SourceKind =
+    SourceKind { keyword: KEYWORD, summary: "One direction of a call.", keys: &[KEYS] };
+const KEYS: &[Key] = &[
+    key(
+        "codec",
+        Values::Words(&words::<_, { CODECS.len() }>(&CODECS)),
+        "g711",
+        "Sets payload and interval.",
+    ),
+    key("payload", SIZE, "the codec's", "Bytes of sound in a packet."),
+    key("interval", TIME, "the codec's", "From one packet to the next."),
+    key("talk", TIME, "1004 ms", "The mean talk spurt."),
+    key("pause", TIME, "1587 ms", "The mean pause; `0 s` for sound all the time."),
 ];
-const TALK: Duration = Duration::from_millis(1004);
-const PAUSE: Duration = Duration::from_millis(1587);
+const KEYWORD: &str = "voip";
+const CODECS: [(&str, Codec); 4] = [
+    // 64 kbit/s in packets of 20 ms.
+    ("g711", Codec { payload: 160, interval: Duration::from_millis(20) }),
+    // 8 kbit/s: two frames of 10 bytes.
+    ("g729", Codec { payload: 20, interval: Duration::from_millis(20) }),
+    // 6.3 kbit/s: one frame of 30 ms.
+    ("g723", Codec { payload: 24, interval: Duration::from_millis(30) }),
+    // 32 kbit/s.
+    ("g726", Codec { payload: 80, interval: Duration::from_millis(20) }),
+];
 /// More than any packet of sound has.
 const PAYLOAD_MAX: u64 = 9000;

@@ -8,14 +8,16 @@
 //! ones; here one follows the other, as one reader with one connection at a time. Invariant: sizes
 //! have the mean that is written, but for what [`OBJECT_MAX`] cuts off.
 
-use super::{Context, Kind, Part, Turn, Turns, Work, carried, connections};
+use super::{Context, Kind, Part, Turn, Turns, Work, carried, transport};
 use crate::random::Random;
-use crate::read::source::{Distribution, amount, fraction, read_or};
+use crate::read::keys::{CARRIER, PERIOD, SourceKind, TCP};
+use crate::read::source::{Distribution, amount, bounded, fraction, read_or};
 use crate::scenario::Period;
 use std::sync::Arc;
-use weir_core::units::{Bytes, Duration};
+use weir_core::units::Bytes;
+use weir_policy::keys::{Key, SIZE, TIME, Values, key};
 
-/// A reader.
+/// The pages that one reader fetches.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Web {
     /// Pages of a session.
@@ -42,7 +44,7 @@ impl Work for Web {
     }
 }
 
-/// What is left of the session and of the page.
+/// The pages of the session and the objects of the page that are left.
 #[derive(Debug)]
 struct Reader {
     plan: Web,
@@ -90,27 +92,22 @@ fn read(context: &mut Context<'_, '_>) -> Option<Vec<Part>> {
 
 fn reader(context: &mut Context<'_, '_>) -> Option<Web> {
     let Context { table, report, .. } = context;
-    let pages = read_or(table.field("pages"), PAGES, report, |node, report| {
-        node.number(1, OBJECTS_MAX, report)
-    });
-    let objects = read_or(table.field("objects"), 1, report, |node, report| {
-        node.number(1, OBJECTS_MAX, report)
-    });
+    let pages = table.value("pages", report);
+    let objects = table.value("objects", report);
     let objects_shape = read_or(table.field("objects_shape"), None, report, |node, report| {
         fraction(node, SHAPES, report).map(Some)
     });
-    let object = amount(table.field("object"), OBJECT, OBJECT_MAX, report);
-    let object_shape = read_or(table.field("object_shape"), SHAPE, report, |node, report| {
-        fraction(node, SHAPES, report)
-    });
+    let object = amount(table, "object", OBJECT_MAX, report);
+    let object_shape =
+        table.value_by("object_shape", report, |node, report| fraction(node, SHAPES, report));
     let distribution = Distribution::read(table, report);
-    let mut pause = |key, usual| match table.field(key) {
-        Some(node) => distribution?.period(&node, report),
-        None => distribution.and_then(|distribution| distribution.of(usual)),
+    let mut pause = |name| {
+        let mean = table.value_by(name, report, bounded);
+        distribution?.of(mean?)
     };
-    let object_pause = pause("object_pause", OBJECT_PAUSE);
-    let page_pause = pause("page_pause", PAGE_PAUSE);
-    let session_pause = pause("session_pause", PAGE_PAUSE);
+    let object_pause = pause("object_pause");
+    let page_pause = pause("page_pause");
+    let session_pause = pause("session_pause");
     Some(Web {
         pages: pages?,
         objects: (objects?, objects_shape?),
@@ -121,14 +118,26 @@ fn reader(context: &mut Context<'_, '_>) -> Option<Web> {
     })
 }
 
-pub(super) const KIND: Kind = Kind { keyword: KEYWORD, carrier: connections, read };
+pub(super) const KIND: Kind = Kind { source: SOURCE, carrier: transport, read };
+const SOURCE: SourceKind = SourceKind {
+    keyword: KEYWORD,
+    summary: "A reader of pages over TCP or QUIC.",
+    keys: &[KEYS, PERIOD, TCP, CARRIER],
+};
+const KEYS: &[Key] = &[
+    key("pages", EACH, "10", "Pages of a session."),
+    key("objects", EACH, "1", "Objects of a page; the mean, with `objects_shape`."),
+    key("objects_shape", Values::Fraction, "", "Of the Pareto distribution of objects."),
+    // Ten segments of Ethernet's 1460 bytes.
+    key("object", SIZE, "14600 B", "The mean size of an object."),
+    key("object_shape", Values::Fraction, "1.2", "Of the Pareto distribution of sizes."),
+    key("object_pause", TIME, "10 ms", "The mean pause after an object."),
+    key("page_pause", TIME, "1 s", "The mean pause after a page."),
+    key("session_pause", TIME, "1 s", "The mean pause after a session."),
+];
 const KEYWORD: &str = "web";
-const PAGES: u64 = 10;
-/// Ten segments of Ethernet's 1460 bytes.
-const OBJECT: u64 = 14_600;
-const SHAPE: f64 = 1.2;
-const OBJECT_PAUSE: Duration = Duration::from_millis(10);
-const PAGE_PAUSE: Duration = Duration::from_secs(1);
+/// How many pages or objects.
+const EACH: Values = Values::Number(1, OBJECTS_MAX);
 /// Above 1, or there is no mean.
 pub(super) const SHAPES: (f64, f64) = (1.01, 100.0);
 /// The most objects of a page, or pages of a session.

@@ -14,7 +14,7 @@ pub(crate) struct Processor {
     plan: Cpu,
     /// The input queue, and what forwarding each will cost.
     queue: VecDeque<(Handle, Duration)>,
-    /// What is forwarded now, and when that is done unless an interrupt comes.
+    /// The packet that is forwarded now, and when that is done unless an interrupt comes.
     job: Option<(Handle, Instant)>,
     /// When the interrupts of all incoming packets are done.
     interrupted_until: Instant,
@@ -70,7 +70,7 @@ impl Processor {
         Some(handle)
     }
 
-    /// Packets in it.
+    /// Returns the number of packets that it holds.
     pub fn under_way(&self) -> usize {
         self.queue.len() + usize::from(self.job.is_some())
     }

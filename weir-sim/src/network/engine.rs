@@ -35,7 +35,7 @@ use weir_core::units::{Duration, Instant};
 pub(crate) enum Event {
     /// The report begins here.
     Count,
-    /// Report the progress.
+    /// Report the progress to the caller.
     Progress,
     /// An outlet changes to another plan.
     Change(u32),
@@ -55,7 +55,7 @@ pub(crate) enum Event {
     Cpu(u32),
     /// The senders of a reservation announce what they send.
     Announce(u32),
-    /// A reservation ends.
+    /// The applications of a reservation end it.
     Withdraw(u32),
     /// Something is due at a node's RSVP.
     Poll(u32),
@@ -90,7 +90,7 @@ pub(crate) struct Engine<'a> {
     sending: Vec<Content>,
     /// Called for each packet, if the caller of the run wants that.
     packets_told: Option<Tell<'a>>,
-    /// Whether it is also called for what waits at the end.
+    /// The function is also called for packets that wait at the end.
     rest_told: bool,
     /// The signalling, while it does not act.
     pub signals: Option<Box<Signals<'a>>>,
@@ -348,7 +348,8 @@ impl<'a> Engine<'a> {
         let own = parcel.source | u32::from(parcel.back) << 31;
         let flow = flow_number(own, &lane.headers, found.flow);
         let Parcel { length, traffic_class, .. } = parcel;
-        let packet = Packet { handle, length, flow, traffic_class, meter: found.meter };
+        let host = lane.headers.host(found.flow);
+        let packet = Packet { handle, length, flow, host, traffic_class, meter: found.meter };
         self.outlets[id.index()].offer(at, found.leaf, packet);
         self.settle(id);
     }

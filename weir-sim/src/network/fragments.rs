@@ -50,7 +50,7 @@ pub(crate) struct Arrived {
     pub piece: Piece,
     /// Its part of the datagram's payload, in bytes.
     pub payload: u32,
-    /// Whether it came with a congestion mark.
+    /// Its packet arrived with a congestion mark.
     pub marked: bool,
 }
 

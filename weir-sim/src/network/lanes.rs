@@ -19,7 +19,7 @@ pub(crate) struct Lane {
     pub link_header: u32,
     /// Bytes of the IP header of a whole datagram, and of a piece of one.
     pub ip_headers: [u32; 2],
-    /// Whether somebody reads the content of its packets.
+    /// An endpoint reads the content of its packets.
     pub listens: bool,
     /// The datagrams, if the sender cuts each into several packets.
     pub datagram: Option<Datagram>,

@@ -31,7 +31,7 @@ pub(crate) struct Outlet<'a> {
     /// When its next event is, as far as one is planned.
     pub planned: Option<Instant>,
     pub log: Log,
-    /// What each class got until the last change.
+    /// The service of each class until the last change.
     pub classes: ClassSums,
     pub passage: Passage,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Outlet<'a> {
 pub(crate) struct Passage {
     random: Random,
     delay: Duration,
-    /// Of 2^32.
+    /// The probability of a loss, in parts of 2^32.
     loss: u64,
     jitter: Duration,
     /// Packets lost there that count.
@@ -53,7 +53,7 @@ enum Port {
     Driver(Box<Driver>),
 }
 
-/// What happened at an outlet since the engine last acted on it, and what is counted of it.
+/// The events at an outlet since the engine last handled them, and its measurements.
 pub(crate) struct Log {
     /// Handed out since this was last emptied.
     pub leaving: Vec<Departure>,
@@ -290,14 +290,14 @@ impl<'a> Outlet<'a> {
         }
     }
 
-    /// The report begins.
+    /// Begins the report: earlier events no longer count.
     pub fn begin_report(&mut self, at: Instant) {
         self.log.counting = true;
         self.log.meter.before = self.account().leaves().to_vec();
         self.log.waiting.begin(at);
     }
 
-    /// What the link counted.
+    /// Returns the link's own account, from the start.
     pub fn account(&self) -> Account {
         match &self.port {
             Port::Line(drive) => drive.account(),

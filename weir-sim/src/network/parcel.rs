@@ -16,9 +16,9 @@ pub(crate) struct Parcel {
     pub length: u32,
     /// How many links it has behind it.
     pub hop: u16,
-    /// Whether it travels back to the source.
+    /// The parcel travels back to the source.
     pub back: bool,
-    /// DSCP and ECN.
+    /// The octet of DSCP and ECN.
     pub traffic_class: u8,
     /// When it was sent.
     pub sent: Instant,
@@ -31,7 +31,7 @@ pub(crate) struct Parcel {
 pub(crate) struct Piece {
     /// The datagram's number; each in a run has its own.
     pub datagram: u32,
-    /// Whether it is the first part.
+    /// The piece is the first of its datagram.
     pub first: bool,
     /// Whether others lie behind it.
     pub more: bool,

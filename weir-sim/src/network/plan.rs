@@ -19,7 +19,7 @@ pub struct Network {
     pub links: Vec<NetworkLink>,
     /// The outlet that queues by the scenario's own policy.
     pub main: OutletId,
-    /// Those that a policy was written for, in order; others have a plain queue.
+    /// The outlets that a policy was written for, in order; others have a plain queue.
     pub policies: Vec<OutletId>,
     /// Where the sequence of packets is taken down.
     pub taps: Vec<TapPlan>,
@@ -38,9 +38,9 @@ pub struct OutletId(pub u32);
 /// Between which hosts a source's packets travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
-    /// The sender.
+    /// The host that sends.
     pub from: NodeId,
-    /// The receiver.
+    /// The host that receives.
     pub to: NodeId,
 }
 
@@ -49,13 +49,13 @@ pub struct Ends {
 pub struct Node {
     /// The name in reports.
     pub name: String,
-    /// Whether it forwards.
+    /// The node forwards packets of others.
     pub router: bool,
-    /// What forwarding costs; without it, nothing.
+    /// The time that forwarding takes; none without it.
     pub cpu: Option<Cpu>,
 }
 
-/// What a router's processor spends on packets `[algorithms §13.5]`.
+/// The time that a router's processor spends on packets `[algorithms §13.5]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cpu {
     /// On each packet that comes in, before all other work.
@@ -117,9 +117,9 @@ pub struct Queueing {
 /// Where the sequence of packets is taken down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TapPlan {
-    /// At which outlet.
+    /// The outlet whose packets are recorded.
     pub outlet: OutletId,
-    /// Behind what.
+    /// The place behind which packets are recorded.
     pub point: Point,
     /// How many packets at most, at most [`TAP_ROWS_MAX`]; those after the warm-up, the first ones.
     pub rows: u32,
@@ -211,7 +211,7 @@ impl Point {
 pub const NODES_MAX: usize = 1000;
 /// The most links of a network.
 pub const LINKS_MAX: usize = 4000;
-/// The most taps.
+/// The most taps of a scenario.
 pub const TAPS_MAX: usize = 100;
 /// The most packets that all taps of a scenario record together.
 pub const TAP_ROWS_MAX: u32 = 1 << 22;

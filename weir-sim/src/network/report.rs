@@ -16,7 +16,7 @@ use weir_trace::driver::waiting::Length;
 use weir_trace::explain::Explained;
 use weir_trace::shown::bits_per_second;
 
-/// What is reported of a network.
+/// The figures of a network.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct NetworkReport {
     /// Every direction of every link, in the order of declaration, the way back second.
@@ -35,13 +35,13 @@ pub struct NetworkReport {
 /// One direction of a link.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct OutletReport {
-    /// The link.
+    /// The name of the link.
     pub link: String,
     /// The node whose outlet it is.
     pub from: String,
     /// The node that it leads to.
     pub to: String,
-    /// The scheduler's keyword.
+    /// The keyword of the scheduler.
     pub scheduler: &'static str,
     /// The driver between the scheduler and the wire.
     pub driver: &'static str,
@@ -60,7 +60,7 @@ pub struct OutletReport {
     pub classes: Vec<ClassReport>,
     /// The queue of each leaf, since the last change of plan.
     pub queues: Vec<QueueReport>,
-    /// What each class sent over time, if that was requested.
+    /// The bytes that each class sent over time, if that was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bins: Option<BinsReport>,
 }
@@ -68,7 +68,7 @@ pub struct OutletReport {
 /// The queue of a leaf over time.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct QueueReport {
-    /// Its class.
+    /// The name of the class.
     pub class: String,
     /// How many packets waited on average.
     pub mean: f64,
@@ -84,7 +84,7 @@ pub struct QueueReport {
 /// The processor of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ProcessorReport {
-    /// The node.
+    /// The name of the node.
     pub node: String,
     /// Packets that it forwarded.
     pub forwarded: u64,

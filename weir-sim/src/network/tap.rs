@@ -22,7 +22,7 @@ pub(crate) struct Tap {
 /// A packet that passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TapRow {
-    /// When it passed.
+    /// The instant at which it passed.
     pub at: Instant,
     /// When the link was offered it.
     pub arrived: Instant,
@@ -37,11 +37,11 @@ pub struct TapRow {
 /// The record of a tap.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct TapReport {
-    /// The link.
+    /// The name of the link.
     pub link: String,
     /// The node that the outlet leads away from.
     pub from: String,
-    /// Behind what.
+    /// The place behind which packets were recorded.
     pub point: &'static str,
     /// How many packets passed after the warm-up.
     pub packets: u64,
@@ -55,13 +55,13 @@ pub struct TapReport {
 /// The runs of a class: packets that follow each other with none of another class between.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct TapClass {
-    /// The class.
+    /// The name of the class.
     pub name: String,
-    /// How many packets.
+    /// The number of its packets.
     pub packets: u64,
-    /// How many runs.
+    /// The number of its runs.
     pub runs: u64,
-    /// The longest.
+    /// The length of its longest run, in packets.
     pub longest: u64,
 }
 
@@ -95,7 +95,7 @@ impl Tap {
         self.leaves = tree.leaves().map(|(_, class)| place(&class.name)).collect();
     }
 
-    /// Records a packet.
+    /// Counts a packet, and records it as long as there is room.
     pub fn record(&mut self, times: (Instant, Instant), leaf: LeafId, packet: (u32, u32)) {
         self.packets += 1;
         let most = self.plan.rows.min(TAP_ROWS_MAX) as usize;

@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Null;
 
-/// What a session does next.
+/// The next action of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     SendClientHello,
@@ -43,7 +43,7 @@ struct Handshake {
     /// The side's own transport parameters, written.
     own: Vec<u8>,
     peer: Option<TransportParameters>,
-    /// What has come of the next message.
+    /// The bytes of the next message that have arrived.
     incoming: Vec<u8>,
 }
 
@@ -274,5 +274,5 @@ const FINISHED: usize = 36;
 const TAG: usize = 16;
 /// [rfc9001 §5.4.3] With AES.
 const SAMPLE: usize = 16;
-/// That of HMAC-SHA-256.
+/// The length of an HMAC-SHA-256.
 const SIGNATURE: usize = 32;

@@ -1,12 +1,11 @@
 //! The `[[change]]` entries: from when on the link has another policy.
 
-use super::{Place, Policies, Times, bounded, codes, network};
+use super::{Place, Policies, Times, bounded, codes, keys, network, rows};
 use crate::change::PlanChange;
 use crate::network::plan::OutletId;
 use crate::scenario::INTERFACE_NONE;
 use weir_core::classify::InterfaceId;
 use weir_core::units::{Duration, Instant};
-use weir_policy::codes as common;
 use weir_policy::finding::{Report, Span};
 use weir_policy::policy::Policy;
 use weir_policy::reader::{Node, Table};
@@ -20,16 +19,12 @@ pub(super) fn read_all(
     report: &mut Report,
 ) -> Vec<PlanChange> {
     let Some(node) = top.field("change") else { return Vec::new() };
-    let nodes = node.elements(report).unwrap_or_default();
-    if nodes.len() > CHANGES_MAX {
-        let message = format!("there are {} changes, more than {CHANGES_MAX}", nodes.len());
-        report.push(node.draft(&common::TOO_MANY, message).cure("take some out"));
-        return Vec::new();
-    }
+    let nodes = rows(&node, ("changes", CHANGES_MAX), report).unwrap_or_default();
     let mut before: Option<(Duration, Span)> = None;
     let mut changes = Vec::with_capacity(nodes.len());
     for node in &nodes {
-        let Some(mut table) = node.table(report) else { continue };
+        let Some(table) = node.table(report) else { continue };
+        let mut table = table.with_keys(keys::CHANGES);
         let at = table.required("at", report);
         let at = at.and_then(|node| instant(&node, times, &mut before, report));
         let named = table.required("policy", report);

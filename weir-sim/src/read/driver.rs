@@ -1,6 +1,7 @@
 //! The keys for what lies between a scheduler and the wire of a network's link: `driver` and
 //! `tick`.
 
+use super::keys;
 use crate::network::plan::{Complete, Driver};
 use std::str::FromStr;
 use weir_core::units::{Bytes, Duration};
@@ -10,18 +11,14 @@ use weir_policy::reader::Node;
 
 /// A driver's model and its switches.
 pub(super) fn driver(node: &Node<'_>, report: &mut Report) -> Option<Driver> {
-    let mut table = node.table(report)?.named("the driver");
-    let model = table.required("model", report);
-    let model = model.and_then(|node| node.choice(&["line", "en", "fxp"], report));
-    let driver = match model? {
+    let mut table = node.table(report)?.named("the driver").with_keys(keys::DRIVERS);
+    table.required("model", report)?;
+    let driver = match table.word("model", report)? {
         "en" => {
-            let mut flag = |key| table.field(key).map_or(Some(true), |node| node.flag(report));
-            let (drain, start_on_receive) = (flag("drain"), flag("start_on_receive"));
-            let mut size = |key, default| match table.field(key) {
-                Some(node) => size(&node, report),
-                None => Some(Bytes::new(default)),
-            };
-            let (software, hardware) = (size("software", 20 << 10), size("hardware", 32 << 10));
+            let drain = table.value("drain", report);
+            let start_on_receive = table.value("start_on_receive", report);
+            let software = table.value_by("software", report, size);
+            let hardware = table.value_by("hardware", report, size);
             Some(Driver::En {
                 drain: drain?,
                 start_on_receive: start_on_receive?,
@@ -30,13 +27,9 @@ pub(super) fn driver(node: &Node<'_>, report: &mut Report) -> Option<Driver> {
             })
         }
         "fxp" => {
-            let ring = table.field("ring").map_or(Some(128), |node| node.number(1, 65_536, report));
-            let complete = match table.field("complete") {
-                Some(node) => node.choice(&["chain", "packet"], report),
-                None => Some("chain"),
-            };
-            let complete = if complete? == "chain" { Complete::Chain } else { Complete::Packet };
-            Some(Driver::Fxp { ring: ring? as u32, complete })
+            let ring = table.value::<u64>("ring", report);
+            let complete = table.one_of("complete", COMPLETES, report);
+            Some(Driver::Fxp { complete: complete?, ring: ring? as u32 })
         }
         _ => Some(Driver::Line),
     };
@@ -77,6 +70,8 @@ impl FromStr for Hertz {
     }
 }
 
+/// The words of `complete`.
+const COMPLETES: &[(&str, Complete)] = &[("chain", Complete::Chain), ("packet", Complete::Packet)];
 /// No kernel's clock is faster.
 const HERTZ_MAX: u64 = 1_000_000;
 /// More would be a queue that no dropper sees.

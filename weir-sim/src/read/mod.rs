@@ -25,6 +25,7 @@ mod change;
 pub mod codes;
 mod driver;
 pub(crate) mod files;
+pub mod keys;
 mod network;
 pub(crate) mod quic;
 mod rsvp;
@@ -68,6 +69,7 @@ pub fn parse_with(
 /// Checks a text that holds tables `[[source]]` only: what a generator sends on a real network.
 pub fn parse_sources(bytes: &[u8], name: &str, read_file: ReadFile<'_>) -> Outcome<Vec<Source>> {
     reader::read(name, bytes, |top, report| {
+        top.add_keys(keys::FILE);
         let files = Files { scenario: name, read_file };
         Some(sources(top, None, Place::Link(None), &files, report))
     })
@@ -80,6 +82,7 @@ fn parse_as(
 ) -> Outcome<Scenario> {
     let mut policies = Policies { scenario: name, read_file, named: Vec::new() };
     let mut outcome = reader::read(name, bytes, |top, report| {
+        top.add_keys(keys::FILE);
         let mut network =
             network::is_written(top).then(|| network::read(top, &mut policies, report));
         let policy = match network {
@@ -91,7 +94,7 @@ fn parse_as(
             }
         };
         let times = times(top, report);
-        let seed = top.field("seed").and_then(|node| node.number(0, SEED_MAX, report));
+        let seed = top.value("seed", report);
         let title = top.field("name").and_then(|node| node.name(report)).map(str::to_owned);
         let place = match &network {
             Some(network) => Place::Network(network.as_ref()),
@@ -142,12 +145,12 @@ fn parse_as(
     outcome
 }
 
-/// What sources and changes refer to; without it where that has errors.
+/// The link or network that sources and changes refer to; without it where that has errors.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     /// One link with a policy.
     Link(Option<&'a Policy>),
-    /// A network.
+    /// A network of links.
     Network(Option<&'a network::Read>),
 }
 
@@ -181,7 +184,7 @@ type Times = (Duration, Duration, Duration);
 struct Policies<'a> {
     scenario: &'a str,
     read_file: ReadFile<'a>,
-    /// What was found in each file, once.
+    /// The findings of each file that was read.
     named: Vec<(String, Outcome<()>)>,
 }
 
@@ -226,20 +229,14 @@ impl Policies<'_> {
     }
 }
 
-/// Reads them.
+/// Reads `duration`, `warmup` and `delay`.
 fn times(top: &mut Table<'_>, report: &mut Report) -> Option<Times> {
     let duration = top.required("duration", report);
     let duration_span = duration.as_ref().map(Node::span).unwrap_or_default();
     let duration = duration.and_then(|node| bounded(&node, report));
     let warmup_node = top.field("warmup");
-    let warmup = match &warmup_node {
-        Some(node) => bounded(node, report),
-        None => Some(Duration::ZERO),
-    };
-    let delay = match top.field("delay") {
-        Some(node) => bounded(&node, report),
-        None => Some(Duration::ZERO),
-    };
+    let warmup = top.value_by("warmup", report, bounded);
+    let delay = top.value_by("delay", report, bounded);
     let (duration, warmup, delay) = (duration?, warmup?, delay?);
     if warmup >= duration {
         let message = format!("a warm-up of {warmup} leaves nothing of a duration of {duration}");
@@ -262,6 +259,21 @@ pub(crate) fn bounded(node: &Node<'_>, report: &mut Report) -> Option<Duration> 
     None
 }
 
+/// The elements of an array, of which there may be so many.
+fn rows<'a>(
+    node: &Node<'a>,
+    (what, most): (&str, usize),
+    report: &mut Report,
+) -> Option<Vec<Node<'a>>> {
+    let nodes = node.elements(report)?;
+    if nodes.len() <= most {
+        return Some(nodes);
+    }
+    let message = format!("there are {} {what}, more than {most}", nodes.len());
+    report.push(node.draft(&common::TOO_MANY, message).cure("take some out"));
+    None
+}
+
 fn sources(
     top: &mut Table<'_>,
     times: Option<Times>,
@@ -276,12 +288,7 @@ fn sources(
         report.push(Draft::new(&codes::NO_SOURCE, (end..end).into(), message).cure(cure));
         return Vec::new();
     };
-    let nodes = node.elements(report).unwrap_or_default();
-    if nodes.len() > SOURCES_MAX {
-        let message = format!("there are {} sources, more than {SOURCES_MAX}", nodes.len());
-        report.push(node.draft(&common::TOO_MANY, message).cure("take some out"));
-        return Vec::new();
-    }
+    let nodes = rows(&node, ("sources", SOURCES_MAX), report).unwrap_or_default();
     let mut reading = source::Reading::new(times.map(|times| times.0), place, files);
     let mut sources = Vec::with_capacity(nodes.len());
     for node in &nodes {

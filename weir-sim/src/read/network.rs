@@ -2,11 +2,10 @@
 
 use super::driver::{driver, tick};
 use super::values::Address;
-use super::{Policies, bounded, codes};
+use super::{Policies, bounded, codes, keys, rows};
 use crate::network::plan::{
-    Cpu, Driver, INPUT_QUEUE_DEFAULT, LINKS_MAX, NODES_MAX, Network, NetworkLink, Node as Place,
-    NodeId, OutletId, OutletPlan, Point, Queueing, TAP_ROWS_DEFAULT, TAP_ROWS_MAX, TAPS_MAX,
-    TapPlan,
+    Cpu, Driver, LINKS_MAX, NODES_MAX, Network, NetworkLink, Node as Place, NodeId, OutletId,
+    OutletPlan, Point, Queueing, TAP_ROWS_DEFAULT, TAP_ROWS_MAX, TAPS_MAX, TapPlan,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,6 +18,7 @@ use weir_core::sched::{ClassSpec, SCHEDULERS, Tree};
 use weir_core::units::{Bytes, Dimension, Duration, Quantity, Share};
 use weir_policy::codes as common;
 use weir_policy::finding::{Draft, Report, Span};
+use weir_policy::keyed::Packets;
 use weir_policy::policy::Policy;
 use weir_policy::reader::{Node, Table, list, suggest};
 
@@ -45,12 +45,12 @@ pub(super) fn read(
     report: &mut Report,
 ) -> Option<Read> {
     let mut nodes = Nodes::default();
-    for node in rows(top, "node", NODES_MAX, report) {
+    for node in tables(top, "node", NODES_MAX, report) {
         nodes.read(&node, report);
     }
     let mut links = Links { nodes: &nodes, names: BTreeMap::new(), pairs: BTreeMap::new() };
     let (mut plans, mut own) = (Vec::new(), BTreeMap::new());
-    let written = rows(top, "link", LINKS_MAX, report);
+    let written = tables(top, "link", LINKS_MAX, report);
     let count = written.len();
     for node in written {
         let place = plans.len() as u32;
@@ -78,23 +78,17 @@ pub(super) fn read(
 }
 
 /// The tables of an array.
-fn rows<'a>(
+fn tables<'a>(
     top: &mut Table<'a>,
     key: &'static str,
     most: usize,
     report: &mut Report,
 ) -> Vec<Node<'a>> {
-    let Some(node) = top.required(key, report) else { return Vec::new() };
-    let nodes = node.elements(report).unwrap_or_default();
-    if nodes.len() > most {
-        let message = format!("there are {} of them, more than {most}", nodes.len());
-        report.push(node.draft(&common::TOO_MANY, message).cure("take some out"));
-        return Vec::new();
-    }
-    nodes
+    let node = top.required(key, report);
+    node.and_then(|node| rows(&node, ("of them", most), report)).unwrap_or_default()
 }
 
-/// Nodes as read.
+/// Nodes by name.
 #[derive(Default)]
 struct Nodes {
     list: Vec<Place>,
@@ -104,12 +98,12 @@ struct Nodes {
 
 impl Nodes {
     fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<()> {
-        let mut table = node.table(report)?;
+        let mut table = node.table(report)?.with_keys(keys::NODES);
         let name = table.required("name", report)?;
         let name = own_name(&name, "nodes", &mut self.names, report)?;
         table = table.named(format!("node `{name}`"));
         table.field("name");
-        let router = table.field("router").map_or(Some(false), |node| node.flag(report));
+        let router = table.value("router", report);
         let address = table.field("address").map(|node| node.parsed::<Address>(report));
         let cpu = table.field("cpu").map(|node| cpu(&node, report));
         table.finish(report);
@@ -161,17 +155,11 @@ fn own_name(
 }
 
 fn cpu(node: &Node<'_>, report: &mut Report) -> Option<Cpu> {
-    let mut table = node.table(report)?.named("the cpu");
-    let mut cost = |key| match table.field(key) {
-        Some(node) => bounded(&node, report),
-        None => Some(Duration::ZERO),
-    };
+    let mut table = node.table(report)?.named("the cpu").with_keys(keys::COSTS);
+    let mut cost = |key| table.value_by(key, report, bounded);
     let (receive, base) = (cost("receive"), cost("base"));
     let (per_byte, per_cell, per_class) = (cost("per_byte"), cost("per_cell"), cost("per_class"));
-    let queue = match table.field("queue") {
-        Some(node) => packets(&node, report),
-        None => Some(INPUT_QUEUE_DEFAULT),
-    };
+    let queue = table.value_by("queue", report, |node, report| packets(node, report).map(Packets));
     table.finish(report);
     Some(Cpu {
         receive: receive?,
@@ -179,7 +167,7 @@ fn cpu(node: &Node<'_>, report: &mut Report) -> Option<Cpu> {
         per_byte: per_byte?,
         per_cell: per_cell?,
         per_class: per_class?,
-        queue: queue?,
+        queue: queue?.0,
     })
 }
 
@@ -194,7 +182,7 @@ fn packets(node: &Node<'_>, report: &mut Report) -> Option<u32> {
     fits.then_some(packets)
 }
 
-/// Links as read.
+/// Links by name and ends.
 struct Links<'a> {
     nodes: &'a Nodes,
     names: BTreeMap<String, Span>,
@@ -211,7 +199,7 @@ impl Links<'_> {
         policies: &mut Policies<'_>,
         report: &mut Report,
     ) -> Option<(NetworkLink, Both)> {
-        let mut table = node.table(report)?;
+        let mut table = node.table(report)?.with_keys(keys::LINKS);
         let name = table.required("name", report)?;
         let name = own_name(&name, "links", &mut self.names, report)?;
         table = table.named(format!("link `{name}`"));
@@ -225,7 +213,8 @@ impl Links<'_> {
         let back = match back {
             None => plain(&there.wire, there.passage, report, table.span()),
             Some(node) => {
-                let mut own = node.table(report)?.named(format!("the way back of link `{name}`"));
+                let own = node.table(report)?.named(format!("the way back of link `{name}`"));
+                let mut own = own.with_keys(keys::WAYS);
                 let back = direction(&mut own, Some(&there), policies, report);
                 own.finish(report);
                 back
@@ -275,7 +264,7 @@ struct Direction {
     passage: Passage,
 }
 
-/// What a packet meets behind the wire.
+/// The delays and losses behind the wire.
 #[derive(Clone, Copy, Default)]
 struct Passage {
     delay: Duration,
@@ -317,7 +306,7 @@ fn direction(
     Some(direction)
 }
 
-/// `delay`, `loss`, `jitter`.
+/// Reads `delay`, `loss` and `jitter`.
 fn passage(table: &mut Table<'_>, own: Passage, report: &mut Report) -> Option<Passage> {
     let mut time = |table: &mut Table<'_>, key, own| match table.field(key) {
         Some(node) => bounded(&node, report),
@@ -408,7 +397,7 @@ fn wire(
         None => there.map(|wire| wire.rate),
     };
     let framing = match framing_node {
-        Some(node) => framing(&node, report),
+        Some(node) => node.one_of(Framing::PRESETS, report),
         None => Some(there.map_or(Framing::FRAME, |wire| wire.framing)),
     };
     let queue = match queue {
@@ -416,13 +405,6 @@ fn wire(
         None => own(|wire| wire.queue).or(Some(Quantity::Packets(QUEUE_DEFAULT))),
     };
     Some(Wire { rate: rate?, framing: framing?, queue: queue? })
-}
-
-/// Reads `framing`: a preset of `overhead` in a policy.
-fn framing(node: &Node<'_>, report: &mut Report) -> Option<Framing> {
-    let words: Vec<_> = Framing::PRESETS.iter().map(|row| row.0).collect();
-    let word = node.choice(&words, report)?;
-    Framing::PRESETS.iter().find(|row| row.0 == word).map(|row| row.1)
 }
 
 fn queue_limit(node: &Node<'_>, report: &mut Report) -> Option<Quantity> {
@@ -440,11 +422,7 @@ fn queue_limit(node: &Node<'_>, report: &mut Report) -> Option<Quantity> {
 
 /// [algorithms §13.1] What the rate of a permanent virtual circuit counts.
 fn count_cells(node: &Node<'_>, direction: &mut Direction, report: &mut Report) -> Option<()> {
-    let framing = match node.choice(&["cells", "aal5", "ip"], report)? {
-        "cells" => Framing::ATM,
-        "aal5" => Framing::AAL5,
-        _ => Framing::IP,
-    };
+    let framing = node.one_of(CELLS, report)?;
     if direction.wire.framing != Framing::ATM {
         let cure = "write `framing = \"atm\"`, in a policy `overhead = \"atm\"`, or take it out";
         report.push(node.draft(&codes::NEEDLESS, "needs the framing `atm`").cure(cure));
@@ -476,26 +454,21 @@ fn taps(
         top.field("tap");
         return Some(Vec::new());
     }
-    let rows = rows(top, "tap", TAPS_MAX, report);
+    let rows = tables(top, "tap", TAPS_MAX, report);
     let mut taps = Vec::with_capacity(rows.len());
     let mut left = TAP_ROWS_MAX;
     for node in &rows {
-        let mut table = node.table(report)?.named("a tap");
+        let mut table = node.table(report)?.named("a tap").with_keys(keys::TAPS);
         let outlet = find_outlet(&mut table, links, nodes, report);
         let points = [Point::Discipline, Point::Software, Point::Wire];
-        let words = points.map(Point::keyword);
-        let word = match table.field("point") {
-            Some(node) => node.choice(&words, report),
-            None => Some(words[0]),
-        };
+        let point = table.one_of("point", &points.map(|point| (point.keyword(), point)), report);
         let most = match table.field("rows") {
             Some(node) => node.number(1, left.into(), report),
             None => Some(TAP_ROWS_DEFAULT.min(left).into()),
         };
         table.finish(report);
-        let (Some(outlet), Some(word), Some(most)) = (outlet, word, most) else { continue };
+        let (Some(outlet), Some(point), Some(most)) = (outlet, point, most) else { continue };
         left = left.saturating_sub(most as u32);
-        let point = points.into_iter().find(|point| point.keyword() == word)?;
         taps.push(TapPlan { outlet, point, rows: most as u32 });
     }
     Some(taps)
@@ -528,13 +501,16 @@ pub(super) fn find_outlet(
     Some(OutletId((2 * place + end?) as u32))
 }
 
+/// The words of `pvc_rate_is`.
+pub(super) const CELLS: &[(&str, Framing)] =
+    &[("cells", Framing::ATM), ("aal5", Framing::AAL5), ("ip", Framing::IP)];
 /// The class of an outlet without a policy.
 const PLAIN: &str = "all";
 const MTU_DEFAULT: u32 = 1500;
 /// [RFC 791 §3.2] Every line carries packets of 68 bytes.
 const MTU_MIN: u32 = 68;
 const MTU_MAX: u32 = 65_535;
-/// BSD's interface queue.
+/// In packets, as BSD's interface queue.
 const QUEUE_DEFAULT: u32 = 50;
 /// The most packets that wait for a link or a processor.
 const QUEUE_MAX: u32 = 1 << 20;

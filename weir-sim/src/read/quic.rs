@@ -34,13 +34,13 @@ pub(crate) fn connection(
     let window =
         optional(table, "window", report, |node, report| window_from(WINDOW_MIN, node, report));
     let ack_delay = optional(table, "ack_delay", report, ack_delay);
-    let ecn = read_or(table.field("ecn"), "off", report, |node, report| {
-        node.choice(&["off", "classic"], report)
-    });
+    let ecn = table
+        .field("ecn")
+        .map_or(Some(false), |node| node.one_of(&[("off", false), ("classic", true)], report));
     let mtu = read_or(table.field("mtu"), mtu_there.unwrap_or(own.mtu), report, mtu);
     // In a network acknowledgements travel as packets do.
     let return_delay = match mtu_there {
-        None => read_or(table.field("return_delay"), Duration::ZERO, report, bounded),
+        None => table.value_by("return_delay", report, bounded),
         Some(_) => Some(Duration::ZERO),
     };
     foreign?;
@@ -49,7 +49,7 @@ pub(crate) fn connection(
         initial_window: initial?.unwrap_or(own.initial_window),
         window: window?.unwrap_or(own.window),
         ack_delay: ack_delay?.unwrap_or(own.ack_delay),
-        ecn: ecn? == "classic",
+        ecn: ecn?,
         mtu: mtu?,
         transfer: None,
         return_delay: return_delay?,
@@ -61,7 +61,7 @@ fn foreign(table: &mut Table<'_>, report: &mut Report) -> Option<()> {
     let mut sound = Some(());
     for key in TCP_ONLY {
         // A key that is not asked for is none of those that findings list as known.
-        let written = table.has(key).then(|| table.field(key));
+        let written = table.has(key).then(|| table.foreign(key));
         let Some(node) = written.flatten() else { continue };
         let cure = "take it out, or send over TCP";
         report.push(node.draft(&codes::NEEDLESS, "means nothing over QUIC").cure(cure));

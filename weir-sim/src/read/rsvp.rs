@@ -1,7 +1,7 @@
 //! `[rsvp]` and the `[[reservation]]` entries: how nodes of a network signal, and who reserves.
 
 use super::source::read_or;
-use super::{Times, bounded, codes, network};
+use super::{Times, bounded, codes, keys, network};
 use crate::change::PlanChange;
 use crate::network::plan::OutletId;
 use crate::network::signalling::plan::{
@@ -12,9 +12,9 @@ use crate::scenario::Source;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weir_core::packet::{Addresses, Headers};
-use weir_core::units::{Bytes, Duration, Instant, Share};
+use weir_core::units::{Bytes, Duration, Instant};
 use weir_policy::codes as common;
-use weir_policy::deployment::Excess;
+use weir_policy::deployment::EXCESSES;
 use weir_policy::finding::{Draft, Report, Span};
 use weir_policy::policy::Policy;
 use weir_policy::reader::{Node, Table, list, suggest};
@@ -23,7 +23,7 @@ use weir_rsvp::node::Timers;
 use weir_rsvp::receiver::Asked;
 use weir_rsvp::wire::{Filter, Session, Style};
 
-/// What else a scenario has for its outlets, which reservations must fit.
+/// The sources and changes of a scenario, which reservations must fit.
 pub(super) struct Others<'s> {
     pub sources: &'s [Source],
     pub changes: &'s [PlanChange],
@@ -64,12 +64,7 @@ pub(super) fn read(
         report.push(section.draft(&codes::EXCLUSIVE, message).cure(cure));
         return None;
     }
-    let nodes = rows.elements(report)?;
-    if nodes.len() > RESERVATIONS_MAX {
-        let message = format!("there are {} of them, more than {RESERVATIONS_MAX}", nodes.len());
-        report.push(rows.draft(&common::TOO_MANY, message).cure("take some out"));
-        return None;
-    }
+    let nodes = super::rows(&rows, ("of them", RESERVATIONS_MAX), report)?;
     let mut names = BTreeMap::new();
     for node in &nodes {
         let duration = times.map(|times| times.0);
@@ -94,26 +89,20 @@ fn expand(read: &mut network::Read, signalling: &Signalling) {
     }
 }
 
-/// Reads `[rsvp]`.
+/// Reads the table `[rsvp]`.
 fn section_of(
     node: &Node<'_>,
     read: Option<&network::Read>,
     report: &mut Report,
 ) -> Option<Signalling> {
-    let mut table = node.table(report)?.named("[rsvp]");
+    let mut table = node.table(report)?.named("[rsvp]").with_keys(keys::SIGNALLING);
     let class = table.required("class", report);
-    let default = Timers::default();
-    let refresh = read_or(table.field("refresh"), default.period, report, bounded);
-    let excess = table.field("excess").map(|node| {
-        node.choice(&["best-effort", "police"], report).map(|word| match word {
-            "police" => Excess::Police,
-            _ => Excess::BestEffort,
-        })
-    });
+    let refresh = table.value_by("refresh", report, bounded);
+    let excess = table.one_of("excess", EXCESSES, report);
     let delay = table.field("delay").map(|node| bounded(&node, report));
-    let reduction = read_or(table.field("reduction"), false, report, Node::flag);
-    let loss = read_or(table.field("loss"), Share::default(), report, Node::share);
-    let from = read_or(table.field("loss_from"), Duration::ZERO, report, bounded);
+    let reduction = table.value("reduction", report);
+    let loss = table.value("loss", report);
+    let from = table.value_by("loss_from", report, bounded);
     let until = table.field("loss_until").map(|node| bounded(&node, report));
     table.finish(report);
     let class = class?;
@@ -123,12 +112,12 @@ fn section_of(
     let at = |offset: Duration| Instant::ZERO.after(offset);
     let until = until.map_or(Some(Instant::MAX), |until| until.map(at))?;
     Some(Signalling {
-        timers: Timers { period: refresh?, ..default },
+        timers: Timers { period: refresh?, ..Timers::default() },
         reduction: reduction?,
         loss: loss?,
         lossy: (at(from?), until),
         class: name.to_owned(),
-        excess: excess.unwrap_or(Some(Excess::BestEffort))?,
+        excess: excess?,
         delay: delay.map_or(Some(None), |read| Some(Some(read?)))?,
         policies,
         addresses: read.addresses.clone(),
@@ -181,19 +170,19 @@ fn reserving(
     Some(policies)
 }
 
-/// Reads a `[[reservation]]`.
+/// Reads one `[[reservation]]`.
 fn reservation(
     node: &Node<'_>,
     (names, sources): (&mut BTreeMap<Session, Span>, &[Source]),
     duration: Option<Duration>,
     report: &mut Report,
 ) -> Option<Reservation> {
-    let mut table = node.table(report)?.named("a reservation");
+    let mut table = node.table(report)?.named("a reservation").with_keys(keys::RESERVATIONS);
     let name = table.field("name");
     let own_name = name.as_ref().map(|node| node.name(report));
     let flows = table.required("flow", report);
-    let style = table.field("style").map(|node| node.choice(&["FF", "SE", "WF"], report));
-    let start = read_or(table.field("start"), Duration::ZERO, report, bounded);
+    let style = table.one_of("style", STYLES, report);
+    let start = table.value_by("start", report, bounded);
     let stop = table.field("stop").map(|node| bounded(&node, report));
     let tspec = tspec(&mut table, None, report);
     let service = service(&mut table, report);
@@ -227,17 +216,12 @@ fn reservation(
     let senders: Vec<_> = senders.collect();
     let at = |offset: Duration| Instant::ZERO.after(offset);
     let stop = stop.map_or(Some(None), |stop| stop.map(|stop| Some(at(stop))))?;
-    let style = match style.unwrap_or(Some("FF"))? {
-        "SE" => Style::Shared,
-        "WF" => Style::Wildcard,
-        _ => Style::Fixed,
-    };
     Some(Reservation {
         name: own_name.map_or(Some(first.name.as_str()), |name| name)?.to_owned(),
         session,
         receiver,
         senders,
-        style,
+        style: style?,
         tspec: tspec?,
         service: service?,
         start: at(start?),
@@ -334,11 +318,10 @@ fn tspec(table: &mut Table<'_>, before: Option<&Tspec>, report: &mut Report) -> 
 
 /// Reads the service: controlled load, or guaranteed with a rate or a delay.
 fn service(table: &mut Table<'_>, report: &mut Report) -> Option<Asked> {
-    let words = ["controlled-load", "guaranteed"];
-    let service = table.field("service").map(|node| node.choice(&words, report));
+    let service = table.word("service", report);
     let (delay, rate) = (table.field("delay"), table.field("service_rate"));
     let slack = table.field("slack");
-    let is_guaranteed = service.unwrap_or(Some(words[0]))? == words[1];
+    let is_guaranteed = service? == "guaranteed";
     match (is_guaranteed, delay, rate) {
         (false, None, None) if slack.is_none() => Some(Asked::ControlledLoad),
         (true, Some(delay), None) if slack.is_none() => {
@@ -366,22 +349,17 @@ fn service(table: &mut Table<'_>, report: &mut Report) -> Option<Asked> {
     }
 }
 
-/// Reads later Tspecs.
+/// Reads the Tspecs of later instants, in their order.
 fn retunes_of(
     node: &Node<'_>,
     first: &Tspec,
     duration: Option<Duration>,
     report: &mut Report,
 ) -> Option<Vec<(Instant, Tspec)>> {
-    let nodes = node.elements(report)?;
-    if nodes.len() > RETUNES_MAX {
-        let message = format!("there are {} of them, more than {RETUNES_MAX}", nodes.len());
-        report.push(node.draft(&common::TOO_MANY, message).cure("take some out"));
-        return None;
-    }
+    let nodes = super::rows(node, ("of them", RETUNES_MAX), report)?;
     let mut retunes: Vec<(Instant, Tspec)> = Vec::with_capacity(nodes.len());
     for node in &nodes {
-        let mut table = node.table(report)?.named("a retune");
+        let mut table = node.table(report)?.named("a retune").with_keys(keys::RETUNES);
         let at_node = table.required("at", report)?;
         let at = bounded(&at_node, report)?;
         let before = retunes.last().map_or(*first, |row| row.1);
@@ -400,11 +378,14 @@ fn retunes_of(
     Some(retunes)
 }
 
+/// The words of `style`.
+pub(super) const STYLES: &[(&str, Style)] =
+    &[("FF", Style::Fixed), ("SE", Style::Shared), ("WF", Style::Wildcard)];
 /// The largest packet unless the scenario says otherwise: Ethernet's.
 const PACKET_MAX_DEFAULT: u32 = 1500;
 /// The size as which smaller packets count.
 const PACKET_MIN_DEFAULT: u32 = 64;
-/// The largest bucket.
+/// In bytes.
 const BUCKET_MAX: u32 = 1 << 30;
 /// Names of sources in a finding.
 const SHOWN_MAX: usize = 10;

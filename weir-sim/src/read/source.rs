@@ -3,7 +3,7 @@
 pub(crate) use super::bounded;
 use super::files::Files;
 use super::values::{Address, Number};
-use super::{Place, codes, network, quic, tcp};
+use super::{Place, codes, keys, network, quic, tcp};
 use crate::kinds::{self, Carrier, Context, Part};
 use crate::network::plan::{Ends, NodeId, OutletId};
 use crate::network::route;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_core::classify::InterfaceId;
 use weir_core::packet::{Addresses, Dscp, Ecn, Headers, MacAddress, Macs, Ports, VlanId, VlanTag};
-use weir_core::units::{Bytes, Duration, Instant, Share};
+use weir_core::units::{Bytes, Duration, Instant};
 use weir_policy::codes as common;
 use weir_policy::finding::{Draft, Report, Span};
 use weir_policy::reader::{Node, Table, list, suggest};
@@ -27,10 +27,10 @@ pub(super) struct Reading<'a> {
     files: &'a Files<'a>,
 }
 
-/// What of a source was read before its traffic.
+/// The part of a source that is read before its traffic.
 struct Known<'h> {
     headers: Option<&'h Headers>,
-    /// What carries its data.
+    /// The protocol that carries its data.
     carrier: Carrier,
     mtu: Option<Mtu>,
 }
@@ -42,7 +42,7 @@ impl<'a> Reading<'a> {
 
     /// Reads a source, or several that a capture holds; `None` if there is an error.
     pub fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<Vec<Source>> {
-        let mut table = node.table(report)?;
+        let mut table = node.table(report)?.with_keys(keys::SOURCE);
         let name = table.required("name", report).and_then(|node| self.name(&node, report));
         if let Some(name) = &name {
             table = table.named(format!("source `{name}`"));
@@ -50,6 +50,9 @@ impl<'a> Reading<'a> {
         }
         let kind = table.required("kind", report);
         let kind = kind.and_then(|node| node.choice(&keywords(), report));
+        if let Some(row) = keys::sources().find(|row| Some(row.keyword) == kind) {
+            table.add_keys(row.keys);
+        }
         let carrier = carrier(kind, &mut table, report).unwrap_or(Carrier::Datagrams);
         let way = self.way(&mut table, report);
         let headers = self.headers(&mut table, carrier, way.addresses, report);
@@ -85,7 +88,7 @@ impl<'a> Reading<'a> {
         Some(sources)
     }
 
-    /// What it sends, in one source or several.
+    /// Reads the traffic of one source or several.
     fn parts(
         &self,
         kind: &'static str,
@@ -131,9 +134,8 @@ impl<'a> Reading<'a> {
         let addresses = addresses(table, default, report);
         // Each source is a flow of its own, unless it says otherwise.
         let own = PORT_FIRST + ((self.names.len().max(1) - 1) % PORTS) as u64;
-        let port = |node: &Node<'_>, report: &mut Report| node.number(0, 65_535, report);
-        let sport = read_or(table.field("sport"), own, report, port);
-        let dport = read_or(table.field("dport"), PORT_DEFAULT, report, port);
+        let sport = table.written("sport", report).map(|sport| sport.unwrap_or(own));
+        let dport = table.value::<u64>("dport", report);
         let dscp = read_or(table.field("dscp"), None, report, |node, report| {
             node.parsed::<Dscp>(report).map(Some)
         });
@@ -147,9 +149,7 @@ impl<'a> Reading<'a> {
             |node: &Node<'_>, report: &mut Report| node.parsed::<MacAddress>(report).map(Some);
         let source_mac = read_or(table.field("src_mac"), None, report, station);
         let destination_mac = read_or(table.field("dst_mac"), None, report, station);
-        let mark = read_or(table.field("mark"), 0, report, |node, report| {
-            node.number(0, u32::MAX.into(), report)
-        });
+        let mark = table.value::<u64>("mark", report);
         let protocol = protocol?;
         let ports = Ports { source: sport? as u16, destination: dport? as u16 };
         let mut headers = Headers::of_flow(addresses?, protocol, ports);
@@ -188,7 +188,7 @@ impl<'a> Reading<'a> {
         table: &mut Table<'_>,
         report: &mut Report,
     ) -> Option<(Instant, Option<Instant>)> {
-        let start = read_or(table.field("start"), Duration::ZERO, report, bounded);
+        let start = table.value_by("start", report, bounded);
         let stop_node = table.field("stop");
         let stop = read_or(stop_node.clone(), Duration::ZERO, report, bounded);
         let (start, stop) = (start?, stop?);
@@ -206,11 +206,10 @@ impl<'a> Reading<'a> {
 
 /// Every kind of source.
 fn keywords() -> Vec<&'static str> {
-    let models = kinds::KINDS.iter().map(|kind| kind.keyword);
-    PLAIN_KINDS.into_iter().chain(models).collect()
+    keys::sources().map(|kind| kind.keyword).collect()
 }
 
-/// What carries the data of this kind.
+/// Reads the protocol that carries the data of this kind.
 fn carrier(kind: Option<&str>, table: &mut Table<'_>, report: &mut Report) -> Option<Carrier> {
     let kind = kind?;
     match kinds::find(kind) {
@@ -448,7 +447,7 @@ fn traffic(
     let spacing = spacing(table, report);
     Some(match kind {
         "cbr" => {
-            let jitter = read_or(table.field("jitter"), Share::default(), report, Node::share);
+            let jitter = table.value("jitter", report);
             Traffic::Cbr { sizes: sizes?, spacing: spacing?, jitter: jitter? }
         }
         "poisson" => Traffic::Poisson { sizes: sizes?, spacing: spacing? },
@@ -494,7 +493,7 @@ fn mixed(node: &Node<'_>, report: &mut Report) -> Option<Sizes> {
     }
     let mut rows = Vec::with_capacity(nodes.len());
     for row in &nodes {
-        let mut row = row.table(report)?.named("a row of `sizes`");
+        let mut row = row.table(report)?.named("a row of `sizes`").with_keys(keys::SIZES);
         let size = row.required("size", report).and_then(|node| length(&node, 0, report));
         let share = row.required("share", report).and_then(|node| node.share(report));
         row.finish(report);
@@ -508,7 +507,7 @@ fn mixed(node: &Node<'_>, report: &mut Report) -> Option<Sizes> {
     sizes
 }
 
-/// `rate` or `interval`.
+/// Reads `rate` or `interval`.
 fn spacing(table: &mut Table<'_>, report: &mut Report) -> Option<Spacing> {
     let node = one_of(table, &["rate", "interval"], report)?;
     if node.key() == "rate" {
@@ -559,10 +558,7 @@ pub(crate) enum Distribution {
 impl Distribution {
     /// `distribution`, and `shape` with Pareto's.
     pub fn read(table: &mut Table<'_>, report: &mut Report) -> Option<Self> {
-        let words = ["exponential", "constant", "pareto"];
-        let word = read_or(table.field("distribution"), "exponential", report, |node, report| {
-            node.choice(&words, report)
-        })?;
+        let word = table.word("distribution", report)?;
         let shape = table.field("shape");
         match (word, shape) {
             ("pareto", None) => Some(Distribution::Pareto(SHAPE_DEFAULT)),
@@ -622,8 +618,19 @@ fn check_connection(headers: &Headers, traffic: &Traffic, table: &Table<'_>, rep
     report.push(Draft::new(&codes::TCP_HEADERS, table.span(), message).cure(cure));
 }
 
-/// A size from a byte to `most`.
+/// A size from a byte to `most`; without it, the default of its row.
 pub(crate) fn amount(
+    table: &mut Table<'_>,
+    name: &'static str,
+    most: u64,
+    report: &mut Report,
+) -> Option<u64> {
+    let usual: Bytes = table.row(name).default.parse().expect("the default is a size");
+    amount_or(table.field(name), usual.get(), most, report)
+}
+
+/// A size from a byte to `most`; without it, `usual`.
+pub(crate) fn amount_or(
     node: Option<Node<'_>>,
     usual: u64,
     most: u64,
@@ -669,15 +676,11 @@ pub(crate) fn fraction(
 
 const MTU_MIN: u32 = 576;
 const IPV6_MTU_MIN: u32 = 1280;
-/// Kinds that are not models.
-const PLAIN_KINDS: [&str; 5] = ["cbr", "poisson", "on-off", "tcp", "quic"];
 /// Heavy-tailed with a mean: the shape that is usual for on and off times of the Web.
 const SHAPE_DEFAULT: f64 = 1.5;
 /// Source ports of sources that name none: the dynamic ones.
 const PORT_FIRST: u64 = 49_152;
 const PORTS: usize = 16_384;
-/// The destination port of sources that name none: iperf's.
-const PORT_DEFAULT: u64 = 5001;
 /// Addresses of sources that name none: those reserved for documentation.
 const ADDRESSES_V4: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1))];

@@ -3,8 +3,8 @@
 use super::codes;
 use super::source::{Distribution, bounded, mtu, read_or};
 use crate::scenario::{
-    Congestion, INITIAL_SEGMENTS_MAX, InitialWindow, Mtu, Profile, QUICK_ACKS_MAX, RTO_MIN_RFC6298,
-    SlowStart, Tcp, Transfer, WINDOW_MAX,
+    Congestion, INITIAL_SEGMENTS_MAX, InitialWindow, Mtu, Profile, RTO_MIN_RFC6298, SlowStart, Tcp,
+    Transfer, WINDOW_MAX,
 };
 use weir_core::units::{Bytes, Dimension, Duration, Quantity};
 use weir_policy::codes as common;
@@ -31,8 +31,7 @@ pub(crate) fn connection(
     report: &mut Report,
 ) -> Option<Tcp> {
     let profiles = Profile::ALL.map(|profile| (profile.keyword(), profile));
-    let profile =
-        optional(table, "profile", report, |node, report| choice(node, &profiles, report));
+    let profile = optional(table, "profile", report, |node, report| node.one_of(&profiles, report));
     let mut tcp = profile.flatten().map(Tcp::of_profile).unwrap_or_default();
     let read = [
         profile.map(|_| ()),
@@ -46,15 +45,14 @@ pub(crate) fn connection(
     Some(tcp)
 }
 
-/// `congestion`, `ecn`, `hystart`.
+/// Reads `congestion`, `ecn` and `hystart`.
 fn congestion(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Option<()> {
     let controller =
-        optional(table, "congestion", report, |node, report| choice(node, &CONTROLLERS, report));
+        optional(table, "congestion", report, |node, report| node.one_of(&CONTROLLERS, report));
     let field = table.field("ecn");
-    let ecn =
-        read_or(field.clone(), None, report, |node, report| choice(node, &ECN, report).map(Some));
+    let ecn = optional(table, "ecn", report, |node, report| node.one_of(&ECN, report));
     let hystart_field = table.field("hystart");
-    let hystart = read_or(hystart_field.clone(), None, report, flag);
+    let hystart = table.written("hystart", report);
     config.congestion = controller?.unwrap_or(config.congestion);
     // What a controller needs at least.
     let needed = match config.congestion {
@@ -93,11 +91,10 @@ fn congestion(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -
 fn sender(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Option<()> {
     let initial = optional(table, "initial_window", report, initial_window);
     let growth = optional(table, "slow_start", report, |node, report| {
-        choice(node, &[("bytes", true), ("acks", false)], report)
+        node.one_of(&[("bytes", true), ("acks", false)], report)
     });
     let switch = |table: &mut Table<'_>, key, own: &mut bool, report: &mut Report| {
-        let written = read_or(table.field(key), None, report, flag)?;
-        *own = written.unwrap_or(*own);
+        *own = table.written(key, report)?.unwrap_or(*own);
         Some(())
     };
     let switches = [
@@ -114,9 +111,9 @@ fn sender(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Op
     switches.into_iter().collect()
 }
 
-/// `sack`, `rto_min`.
+/// Reads `sack` and `rto_min`.
 fn repair(config: &mut Config, table: &mut Table<'_>, report: &mut Report) -> Option<()> {
-    let sack = read_or(table.field("sack"), None, report, flag);
+    let sack = table.written("sack", report);
     let rto_min = optional(table, "rto_min", report, rto_min);
     match sack? {
         Some(true) if !config.sack => {
@@ -154,15 +151,12 @@ fn rto_min(node: &Node<'_>, report: &mut Report) -> Option<Duration> {
 fn receiver(tcp: &mut Tcp, table: &mut Table<'_>, report: &mut Report) -> Option<()> {
     let size = optional(table, "window", report, window);
     let largest = table.field("window_max");
-    let most =
-        read_or(largest.clone(), None, report, |node, report| window(node, report).map(Some));
+    let most = optional(table, "window_max", report, window);
     let ack_delay = optional(table, "ack_delay", report, |node, report| {
         bounded(node, report).map(|delay| (delay > Duration::ZERO).then_some(delay))
     });
-    let quick_acks = optional(table, "quick_acks", report, |node, report| {
-        node.number(0, QUICK_ACKS_MAX.into(), report)
-    });
-    let timestamps = read_or(table.field("timestamps"), None, report, flag);
+    let quick_acks = table.written::<u64>("quick_acks", report);
+    let timestamps = table.written("timestamps", report);
     if let Some(size) = size? {
         tcp.set_window(size);
     }
@@ -187,7 +181,7 @@ fn receiver(tcp: &mut Tcp, table: &mut Table<'_>, report: &mut Report) -> Option
     Some(())
 }
 
-/// `mtu`, `mss`, `return_delay`.
+/// Reads `mtu`, `mss` and `return_delay`.
 fn path(
     tcp: &mut Tcp,
     mtu_there: Option<Mtu>,
@@ -195,12 +189,10 @@ fn path(
     report: &mut Report,
 ) -> Option<()> {
     let mtu = read_or(table.field("mtu"), mtu_there.unwrap_or(tcp.mtu()), report, mtu);
-    let rule = read_or(table.field("mss"), "mtu", report, |node, report| {
-        node.choice(&["mtu", "bsd"], report)
-    });
+    let rule = table.word("mss", report);
     // In a network acknowledgements travel as packets do.
     let return_delay = match mtu_there {
-        None => read_or(table.field("return_delay"), Duration::ZERO, report, bounded),
+        None => table.value_by("return_delay", report, bounded),
         Some(_) => Some(Duration::ZERO),
     };
     let mtu = if rule? == "bsd" { mtu?.with_bsd_segments() } else { mtu? };
@@ -244,7 +236,7 @@ pub(super) fn window_from(least: Bytes, node: &Node<'_>, report: &mut Report) ->
     None
 }
 
-/// `bytes` and `think`.
+/// Reads `bytes` and `think`.
 pub(super) fn transfer(table: &mut Table<'_>, report: &mut Report) -> Option<Option<Transfer>> {
     let (bytes, think) = (table.field("bytes"), table.field("think"));
     let distribution = match think {
@@ -280,18 +272,7 @@ pub(super) fn optional<'a, T>(
     read_or(table.field(key), None, report, |node, report| read(node, report).map(Some))
 }
 
-fn flag(node: &Node<'_>, report: &mut Report) -> Option<Option<bool>> {
-    node.flag(report).map(Some)
-}
-
-/// The value of one of these words.
-fn choice<T: Copy>(node: &Node<'_>, rows: &[(&'static str, T)], report: &mut Report) -> Option<T> {
-    let words: Vec<_> = rows.iter().map(|row| row.0).collect();
-    let word = node.choice(&words, report)?;
-    rows.iter().find(|row| row.0 == word).map(|row| row.1)
-}
-
-const CONTROLLERS: [(&str, Congestion); 6] = [
+pub(super) const CONTROLLERS: [(&str, Congestion); 6] = [
     ("cubic", Congestion::Cubic),
     ("reno", Congestion::Reno),
     ("bbr", Congestion::Bbr),
@@ -299,7 +280,7 @@ const CONTROLLERS: [(&str, Congestion); 6] = [
     ("prague", Congestion::Prague),
     ("none", Congestion::None),
 ];
-const ECN: [(&str, EcnMode); 3] =
+pub(super) const ECN: [(&str, EcnMode); 3] =
     [("off", EcnMode::Off), ("classic", EcnMode::Active), ("accurate", EcnMode::Accurate)];
 /// The granularity of a sender's timer.
 const RTO_MIN_MIN: Duration = Duration::from_millis(1);

@@ -27,7 +27,7 @@ pub use report::{CaptureReport, FaultReport, ReplayReport};
 use crate::interval::Interval;
 use crate::keeping::Keeping;
 use crate::meter::LinkMeter;
-use crate::timeline::{Passage, Timeline, charged};
+use crate::timeline::{Passage, Timeline};
 use slab::Slab;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -116,7 +116,7 @@ struct Run<'a, W> {
     state: State<'a, W>,
 }
 
-/// What departures and drops change; apart from the link, which reports them.
+/// The state that departures and drops change; apart from the link, which reports them.
 struct State<'a, W> {
     policy: &'a Policy,
     outputs: &'a mut Outputs<W>,
@@ -132,13 +132,13 @@ struct State<'a, W> {
     comment: String,
     /// Why frames waited, where the caller wants it.
     explained: Option<Explained>,
-    /// What holds them to their bounds, if a class declares what it is offered.
+    /// Compares them with their bounds, if a class declares its arrivals.
     keeping: Option<Keeping<'a>>,
     /// The first failure to write; after it nothing is written.
     failed: Option<io::Error>,
 }
 
-/// What the capture's totals do not count.
+/// Counts that the capture's totals do not have.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     sent: u64,
@@ -223,6 +223,7 @@ impl<'a, W: Write> Run<'a, W> {
             handle: self.state.hold(frame, length),
             length,
             flow: headers.flow(classified.flow),
+            host: headers.host(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),
             meter: classified.meter,
         };
@@ -323,7 +324,7 @@ impl<W: Write> State<'_, W> {
         }
         if let Some(timeline) = &mut self.outputs.timeline {
             let class = self.policy.leaf_name(dropped.leaf);
-            let bytes = charged(&self.policy.link, frame.length);
+            let bytes = self.policy.link.charged(frame.length).into();
             let Dropped { arrived, at, reason, .. } = *dropped;
             timeline.add(Passage { class, arrived, at, bytes, dropped: Some(reason) });
         }

@@ -18,12 +18,12 @@ use weir_trace::shown::seconds;
 /// The results of a replay.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ReplayReport {
-    /// What was read.
+    /// The frames of the capture.
     pub capture: CaptureReport,
     /// From the first arrival to the last bit on the wire; what rates and utilisation refer to.
     #[serde(rename = "span_s", serialize_with = "seconds")]
     pub span: Duration,
-    /// The line.
+    /// The figures of the line.
     pub link: LinkReport,
     /// Every class in the order of declaration; an interior class is the sum of its leaves.
     pub classes: Vec<ClassReport>,
@@ -31,19 +31,19 @@ pub struct ReplayReport {
     pub explain: Option<ExplainReport>,
     /// Whether every frame is accounted for.
     pub conservation: Conservation,
-    /// What ended the capture before its end.
+    /// The fault that ended the reading of the capture, if there was one.
     pub fault: Option<FaultReport>,
     /// Whether the bounds of the policy held, if a class declares an arrival curve.
     #[serde(skip)]
     pub holding: Option<Holding>,
 }
 
-/// What was read of the capture, and what is odd about it.
+/// The frames of a capture, and what is odd about them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct CaptureReport {
-    /// Frames.
+    /// Frames that were read.
     pub frames: u64,
-    /// Their captured bytes.
+    /// The sum of their captured bytes.
     pub captured_bytes: u64,
     /// Their bytes on the captured link.
     pub original_bytes: u64,
@@ -76,14 +76,14 @@ pub struct CaptureReport {
     pub late: u64,
 }
 
-/// What ended the capture.
+/// The fault that ended the reading of a capture.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FaultReport {
     /// Where: in bytes from the start of the uncompressed capture.
     pub offset: u64,
     /// The whole frames before it.
     pub frames: u64,
-    /// What and where it is, and what to do.
+    /// The fault, its place and its cure.
     pub message: String,
 }
 
@@ -157,7 +157,8 @@ impl ReplayReport {
         self.classes.iter().find(|class| class.name == name)
     }
 
-    /// What a user should know about the capture before believing the numbers, a sentence each.
+    /// Returns facts about the capture that a user should know before believing the numbers, a
+    /// sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let of = self.capture.frames;
         let rows = self.capture.oddities();

@@ -26,7 +26,7 @@ type Classes<'a> = &'a dyn Fn(&Report) -> &[ClassReport];
 /// Several runs of one scenario, each with another seed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Summary {
-    /// The scenario's name.
+    /// The name of the scenario.
     pub scenario: String,
     /// The scheduler's keyword at the start.
     pub scheduler: &'static str,
@@ -39,9 +39,9 @@ pub struct Summary {
     pub seeds: Vec<u64>,
     /// The part of the time in which the line was sending.
     pub utilisation: Estimate,
-    /// Every class.
+    /// The figures of each class.
     pub classes: Vec<ClassSummary>,
-    /// Every source.
+    /// The figures of each source.
     pub sources: Vec<SourceSummary>,
     /// Every outlet of a network; empty of one link.
     pub outlets: Vec<OutletSummary>,
@@ -50,37 +50,37 @@ pub struct Summary {
 /// One outlet of a network over all runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct OutletSummary {
-    /// The link.
+    /// The name of the link.
     pub link: String,
     /// The node that it leads away from.
     pub from: String,
     /// The part of the time in which its line was sending.
     pub utilisation: Estimate,
-    /// Its classes.
+    /// The figures of its classes.
     pub classes: Vec<ClassSummary>,
 }
 
 /// One class over all runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ClassSummary {
-    /// The name.
+    /// The name of the class.
     pub name: String,
-    /// What it sent, in bit/s.
+    /// The rate that it sent, in bit/s.
     pub sent_bps: Estimate,
     /// The packets it lost.
     pub dropped_packets: Estimate,
     /// Its delays in µs, from offer to handing out.
     pub delay_p50_us: Estimate,
-    /// As above.
+    /// The delay that 99 in 100 packets do not exceed, in µs.
     pub delay_p99_us: Estimate,
-    /// As above.
+    /// The mean delay, in µs.
     pub delay_mean_us: Estimate,
 }
 
 /// One source over all runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SourceSummary {
-    /// The name.
+    /// The name of the source.
     pub name: String,
     /// Payload that reached the receiving application, in bit/s.
     pub goodput_bps: Estimate,

@@ -161,7 +161,7 @@ impl State<'_> {
         }
     }
 
-    /// Counts departures of packets for which nobody listens, as [`State::departed`] would one by
+    /// Counts departures of packets that no endpoint receives, as [`State::departed`] would one by
     /// one.
     fn count_departures<const PACKED: bool>(&mut self, departures: &[Departure]) {
         let (Some(first), Some(last)) = (departures.first(), departures.last()) else { return };
@@ -174,7 +174,7 @@ impl State<'_> {
         }
     }
 
-    /// The same; `ALL` where all of them count in the report.
+    /// Counts departures; `ALL` where all of them count in the report.
     // A loop for each of the four cases, so that no packet tests the case again.
     #[inline(never)]
     fn count_some<const PACKED: bool, const ALL: bool>(&mut self, departures: &[Departure]) {

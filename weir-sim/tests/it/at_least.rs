@@ -1,5 +1,5 @@
-//! What `check --bounds` says that a class gets at least is what the worst of many runs gives it:
-//! no run gives less, and the worst gives at most a tenth more.
+//! The least rate in `check --bounds` is that of the worst of many runs: no run gives less, and the
+//! worst gives at most a tenth more.
 //!
 //! Random policies of each scheduler run with short, long and mixed packets, while all leaves are
 //! backlogged, and while the others of a leaf stop and start. `WEIR_AT_LEAST=1000` tries that many
@@ -72,7 +72,7 @@ const TRICKS: [Trick; 17] = [
 #[derive(Clone, Default)]
 struct Sender {
     waiting: u32,
-    /// Whether it sends, until an instant.
+    /// It sends nothing, until an instant.
     is_silent: bool,
     until: u64,
     /// The bytes of its batch that it has not offered, but for the last packet.
@@ -107,7 +107,7 @@ struct Run<'p> {
     trick: Trick,
     /// The time in which the victim earns a largest packet.
     earns: u64,
-    /// What each leaf gains in a turn.
+    /// The gain of each leaf in a turn.
     gains: &'p [u64],
     random: Random,
     senders: Vec<Sender>,

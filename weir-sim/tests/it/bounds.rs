@@ -17,7 +17,7 @@ const SCHEDULERS: [&str; 14] = [
     "drr", "wf2q+", "htb", "hfsc", "fifo", "priq", "wrr", "prr", "sfq", "wfq", "qfq", "cbq", "tbf",
     "dbhpd",
 ];
-/// Those whose bounds have to be close.
+/// Schedulers whose bounds have to be close.
 const CLOSE: [&str; 4] = ["drr", "wf2q+", "htb", "hfsc"];
 const MTU: u32 = 1514;
 
@@ -99,7 +99,7 @@ fn parameters(text: &mut String, scheduler: &str, (rate, link): (u64, u64), rand
     }
 }
 
-/// What a leaf does.
+/// The arrivals at a leaf.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Habit {
     /// Sends whatever it may, always.
@@ -108,7 +108,7 @@ enum Habit {
     From(u64),
     /// Sends a little while others are greedy, then as `From`.
     Teasing(u64),
-    /// Sends at random.
+    /// Sends at random instants.
     Random,
 }
 
@@ -170,7 +170,7 @@ impl Sender {
     }
 }
 
-/// What was worst, relative to its bound.
+/// The worst figures, relative to their bounds.
 type Worst = BTreeMap<&'static str, Vec<f64>>;
 
 struct Trial<'p> {

@@ -1,5 +1,5 @@
-//! What `check --bounds` says of the long run is what a run gives: random policies of every
-//! scheduler, all leaves greedy and each leaf alone.
+//! The long-run rates of `check --bounds` are those of a run: random policies of every scheduler,
+//! all leaves greedy and each leaf alone.
 //!
 //! `WEIR_EFFECTIVE=10000` tries so many policies; a failure prints the policy. Packets are the
 //! largest, as the figures have it, and a rate may be off by 2 % and a few packets of the run.
@@ -17,7 +17,8 @@ use weir_core::units::Instant;
 use weir_policy::calculus::Effective;
 use weir_policy::policy::{self, Policy};
 
-/// What each leaf gets while the leaves `greedy` always have three packets waiting, in bit/s.
+/// Returns the rate of each leaf while the leaves `greedy` always have three packets waiting, in
+/// bit/s.
 fn run(policy: &Policy, greedy: &[usize], packets: u64) -> Vec<f64> {
     let mut link = policy.link.build().expect("a checked policy builds");
     let leaves = policy.link.tree.leaf_count();
@@ -49,7 +50,7 @@ fn run(policy: &Policy, greedy: &[usize], packets: u64) -> Vec<f64> {
     bytes.into_iter().map(|bytes| bytes as f64 * 8.0 / seconds).collect()
 }
 
-/// What was said of one policy, and what of that is wrong.
+/// The figures of one policy, and those that are wrong.
 struct Trial<'p> {
     text: &'p str,
     /// How many figures, of leaves that are greedy and of those that are alone.
@@ -69,7 +70,6 @@ impl Trial<'_> {
     }
 }
 
-/// Tries one policy.
 fn try_policy(text: &str, packets: u64) -> Trial<'_> {
     let outcome = policy::parse(text, "p");
     let policy = outcome.plan.unwrap_or_else(|| panic!("{:#?}\n{text}", outcome.findings));

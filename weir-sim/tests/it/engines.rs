@@ -52,7 +52,7 @@ fn plain() -> Queueing {
     }
 }
 
-/// The same scenario, with its link between two hosts of a network.
+/// Returns the scenario with its link between two hosts of a network.
 fn in_a_network(scenario: &Scenario, tick: Option<Duration>) -> Scenario {
     let node = |name: &str| Node { name: name.to_owned(), router: false, cpu: None };
     let outlet = |queueing, delay, tick| OutletPlan {

@@ -73,6 +73,20 @@ fn a_host_with_ten_flows_gets_as_much_as_a_host_with_one() {
 }
 
 #[test]
+fn isolate_shares_among_hosts_and_then_among_the_flows_of_each() {
+    let isolate = |word: &str| format!("default = true\nisolate = '{word}'\n");
+    let out: Vec<Flow> = [vec![(A, C); 9], vec![(A, D)], vec![(B, C)]].concat();
+    let eleventh = 100.0 / 11.0;
+    check(&isolate("flows"), &out, &[(9, 9.0 * eleventh), (1, eleventh), (1, eleventh)]);
+    check(&isolate("flows within srcaddr"), &out, &[(9, 45.0), (1, 5.0), (1, 50.0)]);
+    let back: Vec<Flow> = [vec![(C, A); 10], vec![(C, B)]].concat();
+    check(&isolate("flows within dstaddr"), &back, &[(10, 50.0), (1, 50.0)]);
+    let (one, other, server) = ("2001:db8::10", "2001:db8::20", "2001:db8:1::7");
+    let six: Vec<Flow> = [vec![(one, server); 10], vec![(other, server)]].concat();
+    check(&isolate("flows within srcaddr"), &six, &[(10, 50.0), (1, 50.0)]);
+}
+
+#[test]
 fn hosts_of_ipv6_take_turns_too() {
     let (one, other, server) = ("2001:db8::10", "2001:db8::20", "2001:db8:1::7");
     let out: Vec<Flow> = [vec![(one, server); 10], vec![(other, server)]].concat();

@@ -266,8 +266,8 @@ fn one_seed_is_one_run_of_a_network() {
     assert_eq!(tap(&one, "software"), tap(&en("2 KiB", "drain = true"), "software"));
 }
 
-/// What a flood of 3 Mbit/s gets in one of two classes of ALTQ's CBQ on 2 Mbit/s, in kbit/s, behind
-/// the driver of ATM cards with an interrupt's worth of work a packet.
+/// Returns the rate of a flood of 3 Mbit/s in one of two classes of ALTQ's CBQ on 2 Mbit/s, in
+/// kbit/s, behind the driver of ATM cards with an interrupt's worth of work a packet.
 fn risso(class: &str, hz: u32, borrow: bool, buffers: (&str, &str)) -> f64 {
     let port = if class == "big" { 1 } else { 2 };
     let report = simulate(&format!(

@@ -1,4 +1,4 @@
-//! What is found in a scenario whose keys have wrong values, message by message.
+//! The findings in a scenario whose keys have wrong values, message by message.
 
 use std::io;
 use std::path::Path;

@@ -14,7 +14,7 @@ const EPOCH: u64 = 1_700_000_000_123_456_789;
 #[derive(Clone, Copy, Debug)]
 struct Frame(i64, u32, u16, u32);
 
-/// What a replay made: its report, and the departures and drops as captures.
+/// The results of a replay: its report, and the departures and drops as captures.
 struct Made {
     report: ReplayReport,
     departures: Vec<u8>,

@@ -99,7 +99,7 @@ fn over_tcp(queue: &str, keys: &str) -> [Report; 2] {
     common::through(queue, &format!("kind = \"tcp\"\n{keys}"))
 }
 
-/// What the queue marks reaches the receiver, and comes back: nothing is lost.
+/// Marks of the queue reach the receiver, and come back: nothing is lost.
 #[test]
 fn marks_reach_the_sender_in_place_of_losses() {
     for keys in [

@@ -1,4 +1,4 @@
-//! What a run reports beside its report: bins, each packet's fate, and the memory it needs.
+//! The reports of a run beside its main one: bins, each packet's fate, and the memory it needs.
 
 use crate::common;
 

@@ -21,11 +21,11 @@ use tempfile::NamedTempFile;
 
 /// The values of a column, in the order of rows.
 pub enum Column {
-    /// Integers.
+    /// Integers, such as seeds.
     Integers(Vec<i64>),
-    /// Numbers.
+    /// Numbers; `None` is an empty cell.
     Numbers(Vec<Option<f64>>),
-    /// Texts.
+    /// Texts; `None` is an empty cell.
     Texts(Vec<Option<String>>),
 }
 
@@ -177,7 +177,7 @@ pub(crate) const OWN: [&str; 5] = ["run", "point", "replication", "seed", "error
 const IDENTITY: &str = "weir.sweep";
 /// The key of the checksum.
 const CHECKSUM: &str = "weir.sha256";
-/// What stands in the place of the checksum while it is computed: as long as one in hexadecimal.
+/// Stands in the place of the checksum while it is computed: as long as one in hexadecimal.
 const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 /// Why there is no Parquet, and the cure.
 #[cfg(not(feature = "parquet"))]

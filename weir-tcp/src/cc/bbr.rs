@@ -12,7 +12,7 @@ use crate::report::CaState;
 use weir_core::random::Random;
 use weir_core::units::{Duration, Instant};
 
-/// What BBR is doing.
+/// The states of BBR's state machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Startup,
@@ -24,7 +24,6 @@ enum Phase {
     ProbeRtt,
 }
 
-/// BBR's state.
 #[derive(Debug)]
 pub struct Bbr {
     phase: Phase,

@@ -8,7 +8,7 @@ use super::{CongestionControl, CongestionWindow, Sample};
 use crate::config::{self, Config, HyStart};
 use weir_core::units::{Duration, Instant};
 
-/// CUBIC's state.
+/// The window function with its origin, and HyStart.
 #[derive(Debug)]
 pub struct Cubic {
     options: config::Cubic,

@@ -4,7 +4,7 @@ use super::{CongestionControl, CongestionWindow, Sample, reno};
 use crate::config::Config;
 use weir_core::units::Instant;
 
-/// DCTCP's state.
+/// The share of marked segments, by which the window shrinks.
 #[derive(Debug)]
 pub struct Dctcp {
     marks: MarkShare,

@@ -23,7 +23,7 @@ pub const SSTHRESH_INFINITE: u32 = 0x7fff_ffff;
 /// The congestion window, in segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CongestionWindow {
-    /// The window.
+    /// The segments that may be on the way.
     pub segments: u32,
     /// Segments acknowledged for the next segment of growth (`snd_cwnd_cnt`).
     pub count: u32,
@@ -43,10 +43,10 @@ pub struct CongestionWindow {
     pub paced: bool,
 }
 
-/// What an acknowledgement showed (`struct rate_sample` and `struct ack_sample`).
+/// The measurements that an acknowledgement gives (`struct rate_sample` and `struct ack_sample`).
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// The time.
+    /// When the acknowledgement arrived.
     pub now: Instant,
     /// The first position not acknowledged.
     pub una: u64,
@@ -72,11 +72,11 @@ pub struct Sample {
     pub rate_delivered: u64,
     /// The longer one of the intervals of sending and of acknowledging them.
     pub interval: Duration,
-    /// What was delivered when the newest acknowledged segment was sent.
+    /// The segments that were delivered when the newest acknowledged one was sent.
     pub prior_delivered: u64,
-    /// What was lost when it was sent.
+    /// The segments that were considered lost when it was sent.
     pub prior_lost: u64,
-    /// What was on the way when it was sent.
+    /// The segments that were on the way when it was sent.
     pub sent_in_flight: u32,
     /// Segments on the way before this acknowledgement.
     pub prior_in_flight: u32,
@@ -90,7 +90,7 @@ pub struct Sample {
     pub state: CaState,
 }
 
-/// A congestion controller.
+/// The rules by which one connection changes its window.
 pub trait CongestionControl {
     /// Returns the new slow-start threshold: the window is to be reduced because of a loss or mark.
     fn ssthresh(&mut self, window: &CongestionWindow, now: Instant) -> u32;
@@ -109,7 +109,7 @@ pub trait CongestionControl {
     /// Fast recovery from a loss began.
     fn on_recovery(&mut self, _window: &mut CongestionWindow) {}
 
-    /// A timeout happened.
+    /// The retransmission timeout expired.
     fn on_timeout(&mut self, _window: &mut CongestionWindow) {}
 
     /// A segment is sent after nothing was on the way since `idle_since`.
@@ -120,7 +120,7 @@ pub trait CongestionControl {
         window.segments.max(window.prior)
     }
 
-    /// Whether it needs pacing whatever the configuration says.
+    /// Returns whether segments are paced whatever the configuration says.
     fn needs_pacing(&self) -> bool {
         false
     }
@@ -130,7 +130,7 @@ pub trait CongestionControl {
         false
     }
 
-    /// Whether it sends ECT(1) [rfc9331 §4.1].
+    /// Returns whether packets are sent with ECT(1) [rfc9331 §4.1].
     fn is_l4s(&self) -> bool {
         false
     }

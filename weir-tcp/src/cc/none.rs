@@ -4,7 +4,7 @@ use super::{CongestionControl, CongestionWindow, Sample};
 use crate::config::Config;
 use weir_core::units::Instant;
 
-/// No congestion control.
+/// A window without limit.
 #[derive(Debug)]
 pub struct None;
 

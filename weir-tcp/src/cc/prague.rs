@@ -8,7 +8,7 @@ use super::{CongestionControl, CongestionWindow, Sample};
 use crate::config::Config;
 use weir_core::units::{Duration, Instant};
 
-/// Prague's state.
+/// The share of marked segments, and how far the next segment of growth is.
 #[derive(Debug)]
 pub struct Prague {
     marks: MarkShare,

@@ -1,5 +1,5 @@
-//! What is reported to the other side by accurate ECN: packets that came marked in three flags,
-//! bytes in an option [rfc9768 §3.2] (`tcp_ecn_received_counters`, `tcp_options_fit_accecn`).
+//! The receiver's report of marks by accurate ECN: packets that came marked in three flags, bytes
+//! in an option [rfc9768 §3.2] (`tcp_ecn_received_counters`, `tcp_options_fit_accecn`).
 //!
 //! Invariant: the option is sent only if the other side sent one, so that a path which drops it
 //! does no harm.
@@ -9,7 +9,7 @@ use super::feedback::START;
 use crate::config::AccurateOption;
 use crate::segment::{AccEcn, Ecn, Flags, Segment};
 
-/// What came so far.
+/// The packets and bytes that arrived so far, by mark.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub level: AccurateOption,

@@ -1,4 +1,4 @@
-//! What the other side reports of marks by accurate ECN: packets in three flags, bytes in an option
+//! The other side's report of marks by accurate ECN: packets in three flags, bytes in an option
 //! [rfc9768 §3.2] (`tcp_accecn_process`).
 //!
 //! Invariant: a counter is believed only from a segment that acknowledges something new, or whose
@@ -7,7 +7,7 @@
 use super::INITIAL_PACKETS;
 use crate::segment::{AccEcn, Ecn};
 
-/// What one acknowledgement delivered.
+/// The marked packets that one acknowledgement reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivered {
     pub segments: u32,
@@ -17,7 +17,7 @@ pub(crate) struct Delivered {
     pub exact: bool,
 }
 
-/// What the other side reported so far.
+/// The counters that the other side has reported so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Feedback {
     /// Segments that arrived marked (`delivered_ce`).

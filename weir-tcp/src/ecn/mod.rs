@@ -14,7 +14,7 @@ use crate::config::{AccurateOption, Config, EcnMode};
 use crate::segment::{AccEcn, Ecn, Flags, Segment};
 use counters::handshake_ace;
 
-/// What both sides agreed on.
+/// The use of ECN on which both sides agreed in the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Agreed {
     #[default]
@@ -23,13 +23,13 @@ pub(crate) enum Agreed {
     Accurate,
 }
 
-/// The sender's part.
+/// The state of ECN on the sending side.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EcnSender {
     pub agreed: Agreed,
     /// The next new data carries CWR [rfc3168 §6.1.2].
     cwr: bool,
-    /// What accurate ECN reported.
+    /// The other side's counters of accurate ECN.
     pub feedback: Feedback,
     /// Segments take no marks: the path changes them, or the flags that report them.
     bleached: bool,
@@ -37,7 +37,7 @@ pub(crate) struct EcnSender {
     begun: bool,
 }
 
-/// The receiver's part.
+/// The state of ECN on the receiving side.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EcnReceiver {
     pub agreed: Agreed,
@@ -45,7 +45,7 @@ pub(crate) struct EcnReceiver {
     echo: bool,
     /// Marks are echoed one by one [rfc8257 §3.2].
     pub exact: bool,
-    /// What accurate ECN counts.
+    /// The counters that accurate ECN reports.
     pub counters: Counters,
     /// The codepoint of the SYN, for the handshake's encoding.
     syn: Ecn,
@@ -59,7 +59,7 @@ impl EcnSender {
         self.cwr = self.agreed == Agreed::Classic;
     }
 
-    /// Takes that back.
+    /// Clears the queued CWR: the reduction was undone.
     pub fn withdraw_cwr(&mut self) {
         self.cwr = false;
     }

@@ -8,7 +8,7 @@ use crate::sender::Sender;
 use crate::timers::Timer;
 use weir_core::units::{Duration, Instant};
 
-/// RACK's state.
+/// The variables of RACK.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
     /// RACK.xmit_ts: when the newest segment that arrived was sent.
@@ -18,7 +18,7 @@ pub(crate) struct Rack {
     order: u64,
     /// RACK.rtt.
     pub rtt: Duration,
-    /// Whether it advanced since losses were looked for.
+    /// RACK advanced since losses were looked for.
     pub advanced: bool,
     /// RACK.reo_wnd_mult.
     steps: u8,

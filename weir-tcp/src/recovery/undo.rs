@@ -14,7 +14,8 @@ impl Sender {
         self.episode.undo_retransmitted = if under_way == 0 { -1 } else { under_way };
     }
 
-    /// Notes a retransmission.
+    /// Counts a retransmission for an undo by duplicate reports, and notes the time of the first
+    /// for one by timestamps.
     pub fn note_retransmission(&mut self) {
         self.episode.retransmitted_at.get_or_insert(self.now);
         self.episode.undo_retransmitted = self.episode.undo_retransmitted.max(0) + 1;

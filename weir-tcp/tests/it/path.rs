@@ -7,10 +7,10 @@ use weir_tcp::{Config, Ecn, Endpoint, Flags, Segment, SeqNumber, State};
 
 /// The active side, which usually sends.
 pub const CLIENT: usize = 0;
-/// The passive side.
+/// The passive side, which usually receives.
 pub const SERVER: usize = 1;
 
-/// What the path does to segments of one direction.
+/// The effects of the path on segments of one direction.
 #[derive(Clone, Debug)]
 pub struct Direction {
     pub delay: Duration,
@@ -100,7 +100,7 @@ impl Path {
         }
     }
 
-    /// Opens the connection.
+    /// Runs the path until both ends are established.
     pub fn open(mut self) -> Self {
         self.settle();
         while self.ends.iter().any(|end| end.state() != State::Established) {

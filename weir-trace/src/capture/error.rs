@@ -7,7 +7,7 @@ use std::io;
 /// The fault that ended the reading of a capture.
 #[derive(Debug)]
 pub struct CaptureError {
-    /// What is wrong.
+    /// The fault, with its values.
     pub fault: CaptureFault,
     /// Where: the first byte of the faulty header, record or block, in bytes from the start of the
     /// capture, after decompression.
@@ -16,7 +16,7 @@ pub struct CaptureError {
     pub frames: u64,
 }
 
-/// What can be wrong with a capture.
+/// A fault of a capture.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CaptureFault {
@@ -24,7 +24,7 @@ pub enum CaptureFault {
     Open {
         /// The path as it was given.
         path: String,
-        /// What the system said.
+        /// The system's reason.
         source: io::Error,
     },
     /// The system failed to read on.
@@ -42,7 +42,7 @@ pub enum CaptureFault {
     },
     /// A version of the format that is not read.
     Version {
-        /// The format.
+        /// The name of the format.
         format: &'static str,
         /// The version's first number.
         major: u16,
@@ -53,7 +53,7 @@ pub enum CaptureFault {
     },
     /// The capture ends inside a header, record or block.
     CutShort {
-        /// What is cut.
+        /// The name of the part that is cut.
         part: &'static str,
         /// The bytes that it needs from its start.
         needed: u64,
@@ -62,7 +62,7 @@ pub enum CaptureFault {
     },
     /// A length is beyond the bound that keeps memory small.
     TooLong {
-        /// What has that length.
+        /// The name of the part with that length.
         part: &'static str,
         /// The length in bytes.
         length: u64,
@@ -99,7 +99,7 @@ pub enum CaptureFault {
     },
     /// An option of an interface that does not fit its block or its type.
     InterfaceOption {
-        /// The option's code.
+        /// The code of the option.
         code: u16,
         /// Its length in bytes.
         length: u16,

@@ -5,7 +5,7 @@ use std::fmt;
 /// One interface of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// What its frames begin with.
+    /// The first header of its frames.
     pub link_type: CaptureLink,
     /// Its name; empty where the capture does not say (a pcap file never does).
     pub name: String,

@@ -37,18 +37,18 @@ pub struct CaptureFrame<'r> {
     pub link: &'r Interface,
     /// Its length on the link in bytes, never less than was captured of it.
     pub original_length: u32,
-    /// What was captured of it.
+    /// The captured bytes, from the start of the frame.
     pub bytes: &'r [u8],
     /// Where its record or block begins, in bytes from the start of the uncompressed capture.
     pub offset: u64,
 }
 
-/// What was read of a capture so far.
+/// The frames of a capture, counted as they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CaptureTotals {
-    /// Frames yielded.
+    /// Frames that were returned.
     pub frames: u64,
-    /// Their captured bytes.
+    /// The sum of their captured bytes.
     pub captured_bytes: u64,
     /// Their bytes on the link.
     pub original_bytes: u64,
@@ -128,7 +128,7 @@ impl<'s> CaptureReader<'s> {
         &self.input.interfaces
     }
 
-    /// What was read so far.
+    /// Returns the counts of the frames so far.
     pub fn totals(&self) -> CaptureTotals {
         self.totals
     }

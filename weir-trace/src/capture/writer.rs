@@ -26,7 +26,7 @@ pub struct CaptureRecord<'r> {
     pub interface: u32,
     /// Its length on the link in bytes.
     pub original_length: u32,
-    /// What was captured of it, [`PACKET_BYTES_MAX`] bytes at most.
+    /// The captured bytes, [`PACKET_BYTES_MAX`] at most.
     pub bytes: &'r [u8],
     /// The comment that goes with it. Empty: none. What is beyond [`COMMENT_BYTES_MAX`] bytes is
     /// left out.

@@ -13,7 +13,7 @@ use std::io::{self, BufRead, Read};
 pub(super) struct Zstd<R> {
     source: Watched<R>,
     decoder: FrameDecoder,
-    /// What was wrong, to be reported behind the last bytes.
+    /// A fault, to be reported behind the last bytes.
     fault: Option<io::Error>,
     within_frame: bool,
 }

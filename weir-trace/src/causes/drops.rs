@@ -12,11 +12,11 @@ use weir_policy::Policy;
 /// The drops of a class for one reason.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DropGroup {
-    /// The class.
+    /// The name of the class.
     pub class: String,
-    /// The reason.
+    /// The reason, as the core names it.
     pub reason: &'static str,
-    /// How many.
+    /// The number of packets dropped.
     pub packets: u64,
     /// The first and the last, in seconds from the start of the load.
     pub between_s: (f64, f64),
@@ -33,7 +33,6 @@ pub struct DropGroup {
     pub meter: Option<String>,
 }
 
-/// Collects drops.
 pub(super) struct Drops<'a> {
     load: &'a Load,
     groups: BTreeMap<(String, DropReason), Group>,

@@ -57,15 +57,15 @@ pub struct Causes {
     pub stories: Vec<Story>,
     /// The width of the bins of `loans`, in seconds.
     pub bin_s: f64,
-    /// Who borrowed from whom, in the order of time.
+    /// The bytes of each borrower from each lender, in the order of time.
     pub loans: Vec<Loan>,
-    /// What was dropped, by class and reason.
+    /// The packets dropped, by class and reason.
     pub drops: Vec<DropGroup>,
     /// Frames lost outside the link, by cause.
     pub lost: BTreeMap<&'static str, u64>,
 }
 
-/// What a class borrowed in a bin of time.
+/// The bytes that a class borrowed in a bin of time.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Loan {
     /// When the bin begins, from the start of the load.

@@ -71,7 +71,7 @@ impl Causes {
 }
 
 impl DropGroup {
-    /// What dropped the packets, and what it went by.
+    /// Returns the dropper or meter that dropped the packets, and the number that it decided by.
     fn by(&self) -> String {
         let by = self.meter.as_ref().unwrap_or(&self.dropper);
         match self.reading {

@@ -15,11 +15,11 @@ use weir_core::units::{Duration, Instant};
 pub struct Story {
     /// Its number among the packets of its class, from 1.
     pub number: u64,
-    /// Its class.
+    /// The name of its class.
     pub class: String,
     /// When it was offered, in seconds from the start of the load.
     pub offered_s: f64,
-    /// Its length.
+    /// The length that the policy charges, in bytes.
     pub bytes: u32,
     /// From the offer until it left or was dropped, in ms; [`Within::with_host`] counts the run
     /// loop, too.
@@ -30,9 +30,9 @@ pub struct Story {
     pub regulated_by: Option<(String, &'static str)>,
     /// The class that lent for it.
     pub lender: Option<String>,
-    /// What of its own class left while it waited.
+    /// Packets of its own class that left while it waited.
     pub own: Turns,
-    /// What each other class sent while it waited.
+    /// Packets of each other class that left while it waited.
     pub others: BTreeMap<String, Turns>,
     /// How late the run loop handed it out, in ms, if that was recorded.
     pub host_ms: Option<f64>,
@@ -46,11 +46,11 @@ pub struct Story {
 /// `[delay_min, delay_max)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Within {
-    /// The beginning.
+    /// The beginning, which is not part of it.
     pub from: Instant,
-    /// The end.
+    /// The end, which is part of it.
     pub to: Instant,
-    /// The shortest delay.
+    /// The shortest delay, which is part of it.
     pub delay_min: Duration,
     /// The delay above all others.
     pub delay_max: Duration,
@@ -61,9 +61,9 @@ pub struct Within {
 /// Packets sent, and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Turns {
-    /// Packets.
+    /// Packets that left.
     pub packets: u64,
-    /// Charged bytes.
+    /// The bytes that the policy charges for them.
     pub bytes: u64,
 }
 

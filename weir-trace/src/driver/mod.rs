@@ -25,7 +25,7 @@ use weir_core::units::{Bytes, Duration, Instant};
 
 /// A link whose packets a driver takes.
 pub struct Driver {
-    /// The link.
+    /// The link from which the driver takes packets.
     pub link: Box<dyn AnyLink>,
     model: Model,
     tick: Option<Duration>,
@@ -173,7 +173,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The start routine.
+    /// The start routine of the driver: takes packets from the link while there is room.
     pub fn start(&mut self, at: Instant, out: &mut impl Outcome) {
         while self.link.backlog() > 0 && self.has_room() {
             out.asked();

@@ -1,4 +1,4 @@
-//! What a driver and its card do, in a few numbers.
+//! A driver and its card, in a few numbers.
 
 use weir_core::units::Bytes;
 
@@ -16,7 +16,7 @@ pub enum Driver {
         start_on_receive: bool,
         /// The list takes one more packet as long as it holds no more than this.
         software: Bytes,
-        /// The card's memory.
+        /// The memory of the card.
         hardware: Bytes,
     },
     /// A ring of descriptors `[algorithms §13.4]`.

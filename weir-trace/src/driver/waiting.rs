@@ -21,7 +21,7 @@ pub struct Waiting {
 pub struct Length {
     packets: u32,
     since: Instant,
-    /// Packets times nanoseconds.
+    /// The integral of the length over time, in packets times nanoseconds.
     pub area: u128,
     /// Nanoseconds in which nothing waited.
     pub empty: u64,

@@ -22,20 +22,20 @@ use weir_core::units::{Duration, Instant};
 pub struct Recorded {
     /// The name of the direction.
     pub direction: String,
-    /// What its link was offered.
+    /// The arrivals and events of its link.
     pub load: Load,
-    /// What became of it, as the record says.
+    /// The departures and drops of the record.
     pub outcome: Outcome,
     /// The wall clock at instant 0, in nanoseconds since 1970.
     pub epoch_ns: u64,
 }
 
-/// What to fork.
+/// The request for a fork.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// The moment.
+    /// The instant at which the second future begins to differ.
     pub at: Instant,
-    /// What changes there.
+    /// The changes of the policy at that instant.
     pub edits: Vec<Edit>,
     /// How long the futures are; until the end of the record at most.
     pub length: Duration,
@@ -46,12 +46,12 @@ pub struct Ask {
     pub driver: Option<Driver>,
 }
 
-/// Two futures.
+/// Two futures of one instant.
 #[derive(Clone, Debug)]
 pub struct Forked {
-    /// What happened.
+    /// The future of the record.
     pub recorded: Series,
-    /// What would have happened.
+    /// The future with the changes.
     pub forked: Series,
     /// When the second differs first from the record, and how.
     pub difference: Option<(Instant, String)>,

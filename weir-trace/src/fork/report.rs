@@ -2,15 +2,15 @@
 
 use super::{Ask, Forked, Recorded};
 use crate::load::Runs;
-use crate::series::{ClassHistory, ClassSeries, HistoryLoan, Series, wall_ms};
-use serde::Serialize;
+use crate::series::{ClassHistory, ClassSeries, Loan, Series, wall_ms};
+use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_policy::table::{Table, megabits, millis};
 
 /// Two futures, in the units of the dashboard.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ForkReport {
-    /// The direction.
+    /// The name of the direction.
     pub direction: String,
     /// The moment, in ms since 1970.
     pub at: f64,
@@ -19,19 +19,21 @@ pub struct ForkReport {
     /// The width of a bin.
     pub step_ms: f64,
     /// What each class did, by name.
+    #[serde(serialize_with = "in_whole_bytes")]
     pub recorded: BTreeMap<String, ClassHistory>,
     /// What each class would have done.
+    #[serde(serialize_with = "in_whole_bytes")]
     pub forked: BTreeMap<String, ClassHistory>,
-    /// What each class did in all, by name.
+    /// The totals of each class in the record, by name.
     pub recorded_totals: BTreeMap<String, ClassTotals>,
-    /// What each class would have done in all.
+    /// The totals of each class with the changes, by name.
     pub forked_totals: BTreeMap<String, ClassTotals>,
     /// How often the driver of the fork asked its scheduler for a packet, if it has one.
     pub forked_runs: Option<Runs>,
     /// Who borrowed from whom.
-    pub recorded_loans: Vec<HistoryLoan>,
+    pub recorded_loans: Vec<Loan>,
     /// Who would have borrowed from whom.
-    pub forked_loans: Vec<HistoryLoan>,
+    pub forked_loans: Vec<Loan>,
     /// Whether the second future is the recorded one, to the bit.
     pub identical: bool,
     /// The packets that came in this time.
@@ -44,10 +46,10 @@ pub struct ForkReport {
     pub fault: Option<String>,
 }
 
-/// What a class did in all.
+/// The totals of a class.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct ClassTotals {
-    /// Packets that left.
+    /// Packets that left in this time.
     pub sent_packets: u64,
     /// Packets that were dropped.
     pub dropped_packets: u64,
@@ -70,8 +72,10 @@ impl Forked {
     /// Returns the futures of at most `classes_max` classes each.
     pub fn report(&self, recorded: &Recorded, ask: &Ask, classes_max: usize) -> ForkReport {
         let epoch_ns = recorded.epoch_ns;
-        let before = self.recorded.history(epoch_ns, classes_max);
-        let after = self.forked.history(epoch_ns, classes_max);
+        let whole = |series: &Series| {
+            series.history(epoch_ns, classes_max, series.window.inside(None, None))
+        };
+        let (before, after) = (whole(&self.recorded), whole(&self.forked));
         let totals = |series: &Series| {
             let named = |class: &ClassSeries| (class.name.clone(), ClassTotals::of(class));
             series.classes.iter().take(classes_max).map(named).collect()
@@ -80,7 +84,7 @@ impl Forked {
             direction: recorded.direction.clone(),
             at: wall_ms(epoch_ns, ask.at),
             t: before.t,
-            step_ms: before.step_ms,
+            step_ms: self.recorded.window.step.as_nanos() as f64 / 1e6,
             recorded: before.classes,
             forked: after.classes,
             recorded_totals: totals(&self.recorded),
@@ -134,5 +138,40 @@ impl Forked {
             ]);
         }
         table
+    }
+}
+
+/// Writes classes with the bytes that wait as integers.
+fn in_whole_bytes<S: Serializer>(
+    classes: &BTreeMap<String, ClassHistory>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(classes.iter().map(|(name, class)| (name, Written::of(class))))
+}
+
+/// A class as the report writes it.
+#[derive(Serialize)]
+struct Written<'a> {
+    sent_bps: &'a [Option<f64>],
+    offered_bps: &'a [Option<f64>],
+    backlog_bytes: Vec<Option<u64>>,
+    p50_us: &'a [Option<f64>],
+    p99_us: &'a [Option<f64>],
+    dropped_pps: &'a [Option<f64>],
+    borrowed_bps: &'a [Option<f64>],
+}
+
+impl<'a> Written<'a> {
+    fn of(class: &'a ClassHistory) -> Self {
+        let whole = |bytes: &Option<f64>| bytes.map(|bytes| bytes as u64);
+        Self {
+            sent_bps: &class.sent_bps,
+            offered_bps: &class.offered_bps,
+            backlog_bytes: class.backlog_bytes.iter().map(whole).collect(),
+            p50_us: &class.p50_us,
+            p99_us: &class.p99_us,
+            dropped_pps: &class.dropped_pps,
+            borrowed_bps: &class.borrowed_bps,
+        }
     }
 }

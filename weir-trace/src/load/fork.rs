@@ -26,7 +26,7 @@ pub struct Edit {
 /// in the record gets them, too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fork {
-    /// The moment.
+    /// The instant at which the load changes.
     pub at: Instant,
     /// The values, which are set in their order.
     pub edits: Vec<Edit>,
@@ -94,6 +94,7 @@ impl Forking {
         let classified = classifier.classify(at, arrival.port, &headers);
         let packet = Packet {
             flow: headers.flow(classified.flow),
+            host: headers.host(classified.flow),
             meter: classified.meter,
             ..arrival.packet
         };

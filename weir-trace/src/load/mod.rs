@@ -19,39 +19,38 @@ pub use record::{ARRIVALS_MAX, RecordHead, RecordWay, directions, head};
 use crate::drive::Drive;
 use crate::driver::driven;
 use crate::driver::model::Driver;
+use crate::record::{File, policy};
 use port::Port;
 use std::collections::BTreeMap;
-use std::io;
-use std::path::Path;
 use weir_core::change::Change;
 use weir_core::event::{Departure, Dropped};
 use weir_core::explain::Sojourn;
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::{Arrival, Charge, LinkPlan};
+use weir_core::link::{Arrival, LinkPlan};
 use weir_core::parameter::BuildError;
 use weir_core::queue::Reading;
 use weir_core::state::Reader;
 use weir_core::units::{Duration, Instant};
-use weir_policy::policy::{self, Policy};
+use weir_policy::policy::Policy;
 
-/// What a link was offered, and by which policies it served.
+/// The arrivals and other events of a link, and the policies by which it served.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// The policies, in the order of time; there is a first.
     pub stages: Vec<Stage>,
     /// The packets in the order of their instants; the leaf is one of the stage in force.
     pub arrivals: Vec<Arrival>,
-    /// What else happened, in the order of time: up to when the link was served before it, and
-    /// after how many arrivals.
+    /// Events other than arrivals, in the order of time: up to when the link was served before
+    /// each, and after how many arrivals.
     pub events: Vec<(Instant, usize, Event)>,
-    /// When it begins.
+    /// The instant at which it begins.
     pub start: Instant,
     /// When it ends; what waits then leaves afterwards.
     pub end: Instant,
     /// The state of the link when it begins; `None` if nothing had happened yet.
     pub begin: Option<Begin>,
     /// For each packet that left, how late it was handed out, and how long the port then took;
-    /// empty if nobody recorded it.
+    /// empty if that was not recorded.
     pub late: Vec<Option<(Duration, Option<Duration>)>>,
     /// Frames that were lost outside the link, by cause.
     pub lost: BTreeMap<&'static str, u64>,
@@ -88,17 +87,17 @@ pub struct Stage {
     pub at: Instant,
     /// The name of its file.
     pub name: String,
-    /// Its text.
+    /// The text of the policy.
     pub text: String,
-    /// The files that it names, each with its text.
-    pub files: Vec<(String, String)>,
+    /// The files that it names.
+    pub files: Vec<File>,
     /// The names of the ports that its rules may name; `None` if any.
     pub ports: Option<Vec<String>>,
     /// The policy as read.
     pub policy: Policy,
 }
 
-/// What happens to a link besides arrivals.
+/// An event of a link other than an arrival.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The link gives up what it could have sent before this instant.
@@ -114,12 +113,12 @@ pub enum Event {
     Stage(usize),
 }
 
-/// What a replay reports, in the order of time.
+/// A step that a replay reports, in the order of time.
 #[derive(Clone, Copy, Debug)]
 pub enum Happened<'a> {
     /// A packet is offered.
     Offered(&'a Arrival),
-    /// A packet left.
+    /// A packet left the link.
     Left(&'a Departure),
     /// A packet was dropped, and this is what its leaf holds now.
     Dropped(&'a Dropped, Held),
@@ -143,7 +142,7 @@ pub struct Held {
     pub reading: Option<Reading>,
 }
 
-/// What a replay looks at.
+/// The detail in which a replay is reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Detail {
     /// Each packet is offered by itself, so that what a leaf holds is known at that instant.
@@ -159,7 +158,7 @@ pub struct Detail {
 /// Instants at the same distance from each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticks {
-    /// The first.
+    /// The first instant.
     pub first: Instant,
     /// From each to the next; not zero.
     pub step: Duration,
@@ -181,7 +180,7 @@ impl Stage {
     pub fn with_files(
         at: Instant,
         (name, text): (&str, &str),
-        files: Vec<(String, String)>,
+        files: Vec<File>,
         ports: Option<Vec<String>>,
     ) -> Result<Self, String> {
         let policy = read((name, text), &files, ports.as_deref())?;
@@ -200,17 +199,10 @@ impl Stage {
 
 fn read(
     (name, text): (&str, &str),
-    files: &[(String, String)],
+    files: &[File],
     ports: Option<&[String]>,
 ) -> Result<Policy, String> {
-    let named = |path: &Path| -> io::Result<Vec<u8>> {
-        let file = files.iter().find(|file| Path::new(&file.0) == path);
-        let file = file.or_else(|| files.iter().find(|file| path.ends_with(&file.0)));
-        file.map(|file| file.1.clone().into_bytes()).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::NotFound, "the record does not hold this file")
-        })
-    };
-    let outcome = policy::parse_bytes(text.as_bytes(), name, ports, &named);
+    let outcome = policy::parse((name, text), files, ports);
     let failed = outcome.failed();
     let first = outcome.findings.first().map(|finding| finding.message.clone());
     // A link that ran had a leaf for each place.
@@ -340,7 +332,7 @@ struct Replay<'a> {
     stage: usize,
     /// The next of the ticks.
     tick: Option<Instant>,
-    /// What the line gave up to send: up to here the link was not served.
+    /// The instant before which the line gave up to send: up to here the link was not served.
     floor: Instant,
     each: &'a mut dyn FnMut(Happened<'_>),
 }
@@ -445,14 +437,6 @@ impl Replay<'_> {
         }
         self.settle();
         Ok(())
-    }
-}
-
-/// Returns the length that a plan charges for a frame.
-pub(crate) fn charged(plan: &LinkPlan, length: u32) -> u64 {
-    match plan.charge {
-        Charge::Wire => plan.framing.wire_length(length).into(),
-        Charge::Frame => length.into(),
     }
 }
 

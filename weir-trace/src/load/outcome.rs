@@ -1,4 +1,4 @@
-//! What a record says its link did, and whether a replay of its load does the same.
+//! The departures and drops of a record, and whether a replay of its load has the same.
 //!
 //! Invariant: what is compared is what `weir replay --record` compares, every field of each
 //! departure and each drop, in the order of the record.
@@ -9,7 +9,7 @@ use weir_core::event::{Departure, Dropped};
 use weir_core::ids::Handle;
 use weir_core::units::Instant;
 
-/// What the link of a record did.
+/// The departures and drops of a record.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The packets that left, with the handles of the record.
@@ -25,7 +25,7 @@ pub struct Outcome {
 pub struct Compared<'a> {
     load: &'a Load,
     outcome: &'a Outcome,
-    /// What was the same so far.
+    /// How many were the same so far.
     departures: usize,
     drops: usize,
     until: Instant,

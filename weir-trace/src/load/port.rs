@@ -1,5 +1,4 @@
-//! What takes packets from the scheduler of a load's link: the line, or from a stage on the model
-//! of a driver.
+//! The line behind the scheduler of a load's link, or, from a stage on, the model of a driver.
 //!
 //! A driver of the model is called by interrupts, so the stalls of a live link's run loop do not
 //! hold it: it forfeits nothing and drops nothing for its age. Invariant: a packet is in the link,
@@ -29,7 +28,7 @@ pub struct Runs {
     pub contended: u64,
 }
 
-/// What takes packets from a scheduler.
+/// The line or the driver that takes packets from a scheduler.
 pub(super) enum Port {
     /// The line chooses the next packet when it has room.
     Line(Drive),
@@ -44,7 +43,7 @@ pub(super) struct Driven {
     departures: Vec<Departure>,
 }
 
-/// What happened since it was last told.
+/// Events since they were last reported.
 struct Log {
     left: Vec<Departure>,
     dropped: Vec<Dropped>,
@@ -75,7 +74,7 @@ impl Port {
         }
     }
 
-    /// As [`Drive::serve`].
+    /// Serves the link as [`Drive::serve`] does.
     pub fn serve(&mut self, arrivals: &[Arrival], until: Instant) -> &[Departure] {
         match self {
             Self::Line(drive) => drive.serve(arrivals, until),

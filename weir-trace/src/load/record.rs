@@ -5,7 +5,7 @@
 
 use super::fork::{Fork, Forking, Moved};
 use super::{Begin, Event, HANDLES_FROM, LinkWay, Load, Outcome, Stage};
-use crate::record::{Change, Fate, File, Head, RecordReader, Step};
+use crate::record::{Change, Fate, File, Head, RecordReader, Step, policy};
 use std::collections::BTreeMap;
 use std::io::Read;
 use weir_core::ids::Handle;
@@ -44,7 +44,7 @@ impl Load {
     }
 }
 
-/// What a record says of itself.
+/// The head of a record: the link and its directions.
 #[derive(Clone, Debug)]
 pub struct RecordHead {
     /// The name of the link.
@@ -53,14 +53,14 @@ pub struct RecordHead {
     pub weir: String,
     /// The wall clock at instant 0, in nanoseconds since 1970.
     pub epoch_ns: u64,
-    /// Its directions.
+    /// The directions, in the order of the record.
     pub directions: Vec<RecordWay>,
 }
 
 /// A direction of a record.
 #[derive(Clone, Debug)]
 pub struct RecordWay {
-    /// Its name.
+    /// The name of the direction.
     pub name: String,
     /// The ports where its frames come in.
     pub from: Vec<String>,
@@ -129,7 +129,7 @@ struct Reading {
     ages: Vec<Duration>,
     is_begun: bool,
     fork: Option<Forking>,
-    /// What the record says became of the load, if that is wanted.
+    /// The departures and drops of the record, if they are wanted.
     outcome: Option<Outcome>,
 }
 
@@ -374,13 +374,11 @@ impl Reading {
 }
 
 fn stage(at: Instant, (name, files): (&str, &[File]), head: &Head) -> Result<Stage, String> {
-    let file = files.iter().find(|file| file.name == name);
-    let text = file.ok_or_else(|| format!("the record does not hold policy `{name}`"))?;
-    let files = files.iter().map(|file| (file.name.clone(), file.text.clone())).collect();
-    Stage::with_files(at, (name, &text.text), files, Some(head.ports.clone()))
+    let text = policy::text(name, files)?;
+    Stage::with_files(at, (name, text), files.to_vec(), Some(head.ports.clone()))
 }
 
-/// What is explained is found by replays from the texts of policies.
+/// Explanations replay the texts of policies, which do not have these classes.
 const JOINED: &str = "classes joined the link or left it while this was recorded, which explain \
                       does not follow; record while none does";
 /// The most packets of a record that are explained.

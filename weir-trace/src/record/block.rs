@@ -1,22 +1,17 @@
 //! The blocks of pcapng that are a record's own.
 
 use super::fields::put_counted;
-use crate::pcapng::put_block;
+use crate::pcapng::{CUSTOM, put_block};
 
-/// [pcapng §4.7] A custom block that a program which changes the file does not copy: what remained
-/// would be no record.
-pub(crate) const CUSTOM: u32 = 0x4000_0bad;
-/// [pcapng §3.5.1] A custom option with bytes, not to be copied.
-pub(crate) const CUSTOM_OPTION: u16 = 19373;
 /// Whose custom blocks these are: the number that RFC 5612 leaves to examples, since Weir has none
 /// of its own; [`SIGNATURE`] tells a record's blocks from others of that number.
 pub(crate) const ENTERPRISE: u32 = 32_473;
-/// What follows the number.
+/// The bytes behind the number.
 pub(crate) const SIGNATURE: [u8; 4] = *b"weir";
 /// The bytes of a custom block before its content: number, signature, kind, lane, length.
 pub(crate) const CUSTOM_BYTES: usize = 16;
 
-/// What a custom block holds.
+/// The content of a custom block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// The version, and a [`super::Head`].

@@ -1,4 +1,4 @@
-//! What can be wrong with a record, each with its place and its cure.
+//! The faults of a record, each with its place and its cure.
 
 use super::{BLOCK_BYTES_MAX, LANES_MAX, VERSION};
 use std::fmt;
@@ -7,7 +7,7 @@ use std::io;
 /// The fault that ended the reading of a record.
 #[derive(Debug)]
 pub struct RecordError {
-    /// What is wrong.
+    /// The fault, with its values.
     pub fault: RecordFault,
     /// Where: the first byte of the faulty block, from the start of the record.
     pub offset: u64,
@@ -15,7 +15,7 @@ pub struct RecordError {
     pub steps: u64,
 }
 
-/// What can be wrong with a record.
+/// A fault of a record.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RecordFault {

@@ -10,7 +10,7 @@ pub(crate) trait TakeFields<'a> {
         self.part(N)?.try_into().ok()
     }
 
-    /// A byte.
+    /// Takes one byte.
     fn u8(&mut self) -> Option<u8> {
         self.array().map(|[byte]| byte)
     }

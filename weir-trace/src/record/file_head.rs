@@ -1,4 +1,4 @@
-//! What a record begins with: the link that was recorded.
+//! The head of a record: the link that was recorded.
 
 use super::fields::{TakeFields, put_count, put_counted};
 use weir_core::units::Duration;
@@ -24,7 +24,7 @@ pub struct Head {
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LaneHead {
-    /// Its name.
+    /// The name of the direction.
     pub name: String,
     /// The run loop that serves it. Steps of two loops are in no order.
     pub bridge: u16,
@@ -44,7 +44,7 @@ pub struct LaneHead {
 pub struct File {
     /// The name by which others call it.
     pub name: String,
-    /// What it contains.
+    /// The whole text.
     pub text: String,
 }
 

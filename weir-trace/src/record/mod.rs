@@ -17,6 +17,7 @@ mod block;
 mod error;
 mod fields;
 mod file_head;
+pub(crate) mod policy;
 mod read;
 pub mod state;
 mod step;
@@ -31,7 +32,7 @@ pub use write::RecordWriter;
 use weir_core::units::Instant;
 
 /// The version of the form that is written. Older ones are read; newer ones are refused.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// The longest block read, in bytes: a policy of the greatest size with its lists, or the state of
 /// a link of a million classes.

@@ -1,14 +1,13 @@
 //! The reader of records: trusts no byte.
 
-use super::block::{CUSTOM, CUSTOM_BYTES, CUSTOM_OPTION, Content, ENTERPRISE, SIGNATURE};
+use super::block::{CUSTOM_BYTES, Content, ENTERPRISE, SIGNATURE};
 use super::error::{RecordError, RecordFault};
 use super::fields::TakeFields;
 use super::step::{Arrival, Step};
-use super::write::OPTION_BYTES;
 use super::{BLOCK_BYTES_MAX, HEADER_BYTES_MAX, Head, INSTANT_MAX, LANES_MAX, VERSION};
 use crate::pcapng::{
-    BLOCK_FRAME_BYTES, BYTE_ORDER_MAGIC, ENHANCED_PACKET, INTERFACE, PACKET_FIELD_BYTES, SECTION,
-    is_length,
+    BLOCK_FRAME_BYTES, BYTE_ORDER_MAGIC, CUSTOM, ENHANCED_PACKET, INTERFACE, OPTION_CUSTOM,
+    PACKET_FIELD_BYTES, SECTION, is_length,
 };
 use std::io::{self, Read};
 use std::ops::Range;
@@ -237,12 +236,13 @@ impl<'s> RecordReader<'s> {
             fields.u32()?;
             fields.part(captured.checked_next_multiple_of(4)?)?;
             let option = (fields.u16()?, usize::from(fields.u16()?));
-            let mut value = fields.part(OPTION_BYTES)?;
+            let mut value = fields.part(option.1)?;
             let owner = (value.u32()?, value.array()?);
-            let is_ours = option == (CUSTOM_OPTION, OPTION_BYTES)
-                && owner == (ENTERPRISE, SIGNATURE)
-                && captured <= HEADER_BYTES_MAX;
             let arrival = Arrival::read(&mut value)?.bare();
+            let is_ours = option.0 == OPTION_CUSTOM
+                && owner == (ENTERPRISE, SIGNATURE)
+                && value.is_empty()
+                && captured <= HEADER_BYTES_MAX;
             is_ours.then_some((lane, captured, arrival))
         })();
         let (lane, captured, arrival) = taken.ok_or(RecordFault::Fields("packet"))?;

@@ -10,10 +10,10 @@ use weir_core::classify::InterfaceId;
 use weir_core::event::{Departure, DropReason, Dropped, Mark};
 use weir_core::ids::{Handle, LeafId, MeterId};
 use weir_core::link::{self, Packet};
-use weir_core::packet::Headers;
+use weir_core::packet::{Headers, Host};
 use weir_core::units::{Bytes, Duration, Instant};
 
-/// What happened next in a lane. Steps up to the next [`Step::Serve`], [`Step::Forfeit`],
+/// The next event in a lane. Steps up to the next [`Step::Serve`], [`Step::Forfeit`],
 /// [`Step::DropOlder`], [`Step::Change`] or [`Step::Joins`] that say what the core did belong to
 /// the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum Step<'a> {
     Dropped(Dropped),
     /// After a stall, the link gave up what it could have sent before.
     Forfeit {
-        /// This instant.
+        /// The instant before which it gave up sending.
         before: Instant,
     },
     /// After a stall, the link dropped what was older than the limits of its leaves.
@@ -57,7 +57,7 @@ pub enum Step<'a> {
     Lost(Loss),
     /// A frame was really handed to the port.
     Sent {
-        /// The frame.
+        /// The handle that its departure has.
         handle: Handle,
         /// When the port had taken it.
         at: Instant,
@@ -77,13 +77,13 @@ pub struct Arrival<'a> {
     pub leaf: LeafId,
     /// The packet as offered.
     pub packet: Packet,
-    /// Whether it is offered, and whether it was classified here.
+    /// Whether it was offered, and whether it was classified in this record.
     pub fate: Fate,
     /// Its first bytes: all that parsing reads.
     pub headers: &'a [u8],
 }
 
-/// What became of a frame before the link.
+/// The fate of a frame in front of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It was classified, and waits to be offered.
@@ -105,46 +105,46 @@ pub struct Change {
     pub files: Vec<File>,
     /// The ages from which frames are dropped from now on: see [`super::LaneHead::sojourn_max`].
     pub sojourn_max: Vec<Duration>,
-    /// Who asked for it.
+    /// The user who requested the change.
     pub user: String,
-    /// Why.
+    /// The reason that the user gave.
     pub reason: String,
 }
 
 /// Classes that joined, were retuned, or left.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Joins {
-    /// When.
+    /// When the link changed.
     pub at: Instant,
     /// The names of those that left, which they did first.
     pub removed: Vec<String>,
     /// The tables of the others, with their places.
     pub tables: String,
-    /// Who asked for it.
+    /// The user who requested the change.
     pub user: String,
-    /// Why.
+    /// The reason that the user gave.
     pub reason: String,
 }
 
 /// A frame that was lost outside the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// The frame.
+    /// The handle that its arrival has.
     pub handle: Handle,
-    /// Its leaf.
+    /// The leaf for which it was meant.
     pub leaf: LeafId,
     /// The cause: see [`Loss::name`].
     pub cause: u8,
-    /// Its length.
+    /// The length of the frame in bytes.
     pub length: u32,
-    /// When.
+    /// When it was lost.
     pub at: Instant,
 }
 
 /// Why a record ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Who recorded asked for it.
+    /// The user who recorded ended it.
     Asked,
     /// The time that was asked for is over.
     Time,
@@ -225,7 +225,7 @@ fn is_ipv4(headers: &Headers) -> bool {
 const IPV4_AND_TRANSPORT: usize = 60 + 20;
 
 impl<'a> Step<'a> {
-    /// Appends the step.
+    /// Appends the step as bytes.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Step::Checkpoint { now, classified, state } => {
@@ -314,20 +314,20 @@ impl<'a> Arrival<'a> {
     #[inline]
     pub fn write(&self, out: &mut Vec<u8>) {
         let headers = &self.headers[..self.headers.len().min(HEADER_BYTES_MAX)];
-        let mut fixed = [0; 1 + ARRIVAL_BYTES + 2];
-        fixed[0] = ARRIVAL;
-        fixed[1..=ARRIVAL_BYTES].copy_from_slice(&self.fields());
-        fixed[1 + ARRIVAL_BYTES..].copy_from_slice(&(headers.len() as u16).to_le_bytes());
-        out.extend_from_slice(&fixed);
+        out.push(ARRIVAL);
+        let (fields, length) = self.fields();
+        out.extend_from_slice(&fields[..length]);
+        out.extend_from_slice(&(headers.len() as u16).to_le_bytes());
         out.extend_from_slice(headers);
     }
 
-    /// Returns all but the bytes of the frame.
+    /// Returns all but the bytes of the frame, and how many bytes that is: with a host, that comes
+    /// behind the others.
     #[inline]
-    pub(crate) fn fields(&self) -> [u8; ARRIVAL_BYTES] {
+    pub(crate) fn fields(&self) -> ([u8; ARRIVAL_BYTES_MAX], usize) {
         let packet = &self.packet;
         let meter = packet.meter.map_or(0, |meter| meter.index() as u16 + 1);
-        let mut fields = [0; ARRIVAL_BYTES];
+        let mut fields = [0; ARRIVAL_BYTES_MAX];
         fields[..8].copy_from_slice(&self.at.as_nanos().to_le_bytes());
         fields[8..12].copy_from_slice(&self.leaf.0.to_le_bytes());
         fields[12..16].copy_from_slice(&packet.handle.0.to_le_bytes());
@@ -337,7 +337,12 @@ impl<'a> Arrival<'a> {
         fields[26..28].copy_from_slice(&self.port.0.to_le_bytes());
         fields[28] = packet.traffic_class;
         fields[29] = self.fate as u8;
-        fields
+        if packet.host == Host::NONE {
+            return (fields, ARRIVAL_BYTES);
+        }
+        fields[29] |= HAS_HOST;
+        fields[ARRIVAL_BYTES..].copy_from_slice(&packet.host.to_bits().to_le_bytes());
+        (fields, ARRIVAL_BYTES_MAX)
     }
 
     /// Takes all but the bytes of the frame.
@@ -350,8 +355,13 @@ impl<'a> Arrival<'a> {
             number => Some(MeterId::from_index(usize::from(number) - 1)?),
         };
         let port = InterfaceId(fields.u16()?);
-        let packet = Packet { handle, length, flow, traffic_class: fields.u8()?, meter };
-        let fate = *Fate::ALL.get(usize::from(fields.u8()?))?;
+        let (traffic_class, fate) = (fields.u8()?, fields.u8()?);
+        let host = match fate & HAS_HOST {
+            0 => Host::NONE,
+            _ => Host::from_bits(fields.array().map(u128::from_le_bytes).filter(|bits| *bits > 0)?),
+        };
+        let packet = Packet { handle, length, flow, host, traffic_class, meter };
+        let fate = *Fate::ALL.get(usize::from(fate & !HAS_HOST))?;
         Some(Self { at, port, leaf, packet, fate, headers: &[] })
     }
 
@@ -472,8 +482,11 @@ fn take_instant(fields: &mut &[u8]) -> Option<Instant> {
     fields.u64().map(Instant::from_nanos)
 }
 
-/// The bytes of [`Arrival::fields`].
+/// The bytes of [`Arrival::fields`] without a host, and with one.
 pub(crate) const ARRIVAL_BYTES: usize = 30;
+pub(crate) const ARRIVAL_BYTES_MAX: usize = ARRIVAL_BYTES + 16;
+/// The bit of a fate that says that a host follows.
+const HAS_HOST: u8 = 0x80;
 
 /// Tags. A tag that was given once is never given another meaning.
 const CHECKPOINT: u8 = 1;

@@ -5,7 +5,7 @@ use weir_core::classify::InterfaceId;
 use weir_core::event::{Departure, DropReason, Dropped, Mark};
 use weir_core::ids::{Handle, LeafId, MeterId};
 use weir_core::link::Packet;
-use weir_core::packet::Headers;
+use weir_core::packet::{Headers, Host};
 use weir_core::units::{Bytes, Duration, Instant};
 
 const FRAME: [u8; 61] = [7; 61];
@@ -40,13 +40,16 @@ fn steps() -> Vec<(usize, Step<'static>)> {
         handle: Handle(9),
         length: 1500,
         flow: 0xdead_beef,
+        host: Host::NONE,
         traffic_class: 0xb8,
         meter: MeterId::from_index(3),
     };
     let (port, leaf, fate) = (InterfaceId(2), LeafId(5), Fate::Offered);
     let arrival = Arrival { at: at(7), port, leaf, packet, fate, headers: &FRAME };
+    let host = Host::from_bits(0x2001_0db8 << 96 | 5);
     let refused = Arrival { fate: Fate::Refused, headers: &FRAME[..60], ..arrival };
-    let bare = Packet { meter: None, ..packet };
+    let refused = Arrival { packet: Packet { host, ..packet }, ..refused };
+    let bare = Packet { meter: None, host: Host::from_bits(7), ..packet };
     let resumed = Arrival { fate: Fate::Resumed, packet: bare, headers: &[], ..arrival };
     let departure = Departure {
         handle: Handle(9),

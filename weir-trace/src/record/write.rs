@@ -1,9 +1,11 @@
 //! The writer of records.
 
-use super::block::{CUSTOM_OPTION, Content, ENTERPRISE, SIGNATURE, put_custom};
-use super::step::{Arrival, End, Fate, Step};
+use super::block::{Content, ENTERPRISE, SIGNATURE, put_custom};
+use super::step::{ARRIVAL_BYTES_MAX, Arrival, End, Fate, Step};
 use super::{Head, LANES_MAX, VERSION};
-use crate::pcapng::{OPTION_END, Packet, put_interface, put_option, put_packet, put_section};
+use crate::pcapng::{
+    OPTION_CUSTOM, OPTION_END, Packet, put_interface, put_option, put_packet, put_section,
+};
 use std::io::{self, Write};
 
 /// Writes a record. Steps of one lane are read in the order in which they were written.
@@ -127,11 +129,12 @@ impl<W: Write> RecordWriter<W> {
             bytes: arrival.headers,
         };
         put_packet(&mut self.blocks, &packet, |out| {
-            let mut value = [0; OPTION_BYTES];
+            let (fields, length) = arrival.fields();
+            let mut value = [0; OWNER_BYTES + ARRIVAL_BYTES_MAX];
             value[..4].copy_from_slice(&ENTERPRISE.to_le_bytes());
-            value[4..8].copy_from_slice(&SIGNATURE);
-            value[8..].copy_from_slice(&arrival.fields());
-            put_option(out, CUSTOM_OPTION, &value);
+            value[4..OWNER_BYTES].copy_from_slice(&SIGNATURE);
+            value[OWNER_BYTES..].copy_from_slice(&fields);
+            put_option(out, OPTION_CUSTOM, &value[..OWNER_BYTES + length]);
             put_option(out, OPTION_END, b"");
         });
     }
@@ -152,8 +155,8 @@ impl<W: Write> RecordWriter<W> {
     }
 }
 
-/// Number, signature and fields of the option of a packet.
-pub(crate) const OPTION_BYTES: usize = 8 + super::step::ARRIVAL_BYTES;
+/// Number and signature, with which the option of a packet begins.
+const OWNER_BYTES: usize = 8;
 /// The link type of frames that begin with an Ethernet header.
 const ETHERNET: u16 = 1;
 /// The bytes of steps from which they get a block: a cut costs at most these.

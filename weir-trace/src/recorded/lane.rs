@@ -11,16 +11,16 @@ use weir_core::link::{AnyLink, Change as LinkChange, Packet, Pending};
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 use weir_policy::Policy;
-use weir_policy::policy::Wish;
+use weir_policy::policy::JoinRequest;
 
-/// See the module.
+/// A lane of a record that is made again: see the module.
 pub(super) struct Lane {
     policy: Policy,
     classifier: Classifier,
     link: Box<dyn AnyLink>,
     sojourn_max: Vec<Duration>,
     pending: Pending,
-    /// What the link did and the record has not confirmed.
+    /// Departures of the link that the record has not confirmed yet.
     departures: VecDeque<Departure>,
     drops: VecDeque<Dropped>,
     out: Vec<Departure>,
@@ -166,6 +166,7 @@ impl Lane {
         let classified = self.classifier.classify(at, arrival.port, &headers);
         let found = Packet {
             flow: headers.flow(classified.flow),
+            host: headers.host(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),
             meter: classified.meter,
             ..arrival.packet
@@ -174,10 +175,11 @@ impl Lane {
             return Ok(());
         }
         let shown = |leaf: LeafId, packet: &Packet| {
-            let Packet { length, flow, traffic_class, meter, .. } = packet;
+            let Packet { length, flow, host, traffic_class, meter, .. } = packet;
+            let host = host.address().map_or("none".to_owned(), |address| address.to_string());
             let meter = meter.map_or("none".to_owned(), |meter| meter.index().to_string());
             format!(
-                "classified to {}: {length} bytes, flow {flow:#x}, traffic class \
+                "classified to {}: {length} bytes, flow {flow:#x}, host {host}, traffic class \
                  {traffic_class:#x}, meter {meter}",
                 self.class(leaf)
             )
@@ -248,8 +250,9 @@ impl Lane {
         if joins.at < self.pending.now() {
             return self.faulty("time goes back");
         }
-        let wish = Wish { remove: &joins.removed, tables: &joins.tables, name: "the record" };
-        let Some(seatings) = self.policy.seat(&wish).plan else {
+        let request =
+            JoinRequest { remove: &joins.removed, tables: &joins.tables, name: "the record" };
+        let Some(seatings) = self.policy.seat(&request).plan else {
             return self.faulty("classes that cannot join, or leave, the policy");
         };
         for seating in &seatings {

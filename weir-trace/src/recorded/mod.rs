@@ -8,16 +8,14 @@ mod lane;
 
 pub(crate) use lane::{departed, dropped, plain};
 
-use crate::record::{File, Head, RecordError, RecordReader, Step};
+use crate::record::{File, Head, RecordError, RecordReader, Step, policy};
 use lane::{Lane, Mismatch};
 use serde::Serialize;
 use std::fmt;
-use std::io;
-use std::path::Path;
 use weir_core::units::{Duration, Instant};
-use weir_policy::{Policy, policy, render};
+use weir_policy::{Policy, render};
 
-/// What a replay of a record found.
+/// The result of a replay of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecordReport {
     /// The name of the link.
@@ -34,16 +32,16 @@ pub struct RecordReport {
     pub end: Option<&'static str>,
     /// Whether the record has all that was to be recorded.
     pub is_whole: bool,
-    /// What is wrong with the record itself.
+    /// The fault of the record itself, if it has one.
     pub fault: Option<String>,
 }
 
-/// What was made again in one direction, and was as the record says.
+/// The events of one direction that the replay repeated as they were recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DirectionReport {
-    /// Its name.
+    /// The name of the direction.
     pub direction: String,
-    /// Frames that came.
+    /// Frames that arrived.
     pub arrivals: u64,
     /// Frames that left, each at the recorded instant.
     pub departures: u64,
@@ -60,20 +58,20 @@ pub struct DirectionReport {
 /// Where a replay differs from its record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The direction.
+    /// The name of the direction.
     pub direction: String,
     /// The number of the step in the record, from 1.
     pub step: u64,
     /// The instant, from the first instant of the record.
     #[serde(rename = "at_s", serialize_with = "crate::shown::seconds")]
     pub at: Duration,
-    /// The class.
+    /// The name of the class.
     pub class: String,
     /// The packet's number at the port.
     pub packet: u32,
-    /// What the record says.
+    /// The event in the record.
     pub expected: String,
-    /// What the replay did.
+    /// The event in the replay.
     pub found: String,
 }
 
@@ -144,13 +142,8 @@ fn note(report: &mut RecordReport, mismatch: Mismatch) {
 /// # Errors
 /// When it is not there or has errors.
 pub fn policy_of(name: &str, files: &[File], head: &Head) -> Result<Policy, String> {
-    let text = |name: &str| files.iter().find(|file| file.name == name).map(|file| &file.text);
-    let read = |path: &Path| {
-        let text = text(&path.display().to_string()).ok_or(io::ErrorKind::NotFound)?;
-        Ok(text.as_bytes().to_vec())
-    };
-    let policy = text(name).ok_or_else(|| format!("the record does not hold policy `{name}`"))?;
-    let outcome = policy::parse_bytes(policy.as_bytes(), name, Some(&head.ports), &read);
+    let text = policy::text(name, files)?;
+    let outcome = policy::parse((name, text), files, Some(&head.ports));
     let failed = outcome.failed();
     outcome.plan.filter(|_| !failed).ok_or_else(|| {
         let findings = render::render(&outcome.findings, &outcome.sources, false);

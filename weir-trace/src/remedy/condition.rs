@@ -1,4 +1,4 @@
-//! What a link promised: conditions on a replay.
+//! The promises of a link: conditions on a replay.
 //!
 //! They come from the policy's `[[promise]]` tables, from the delays that its classes want, from
 //! the rates that its scheduler guarantees, and from the caller. Invariant: a condition is fixed
@@ -18,7 +18,7 @@ pub struct Condition {
     pub that: String,
     /// Where it comes from.
     pub origin: Origin,
-    /// What must hold.
+    /// The condition as read.
     pub promised: Promised<ClassId>,
 }
 
@@ -39,15 +39,16 @@ pub enum Origin {
 /// Whether a replay keeps a condition.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Judged {
-    /// The condition.
+    /// The condition, as text.
     pub that: String,
     /// Where it comes from.
     pub origin: Origin,
-    /// What was measured, in bit/s, seconds, packets, bytes or a part of 1; `None` if nothing was.
+    /// The measure, in bit/s, seconds, packets, bytes or a part of 1; `None` if nothing was
+    /// measured.
     pub measured: Option<f64>,
     /// The goal in the same unit.
     pub goal: Option<f64>,
-    /// Whether it holds; `None` if nothing was measured.
+    /// The condition holds; `None` if nothing was measured.
     pub kept: Option<bool>,
 }
 

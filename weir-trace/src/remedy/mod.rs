@@ -1,4 +1,4 @@
-//! What single change would have kept a promise that a load broke.
+//! The search for a single change that would have kept a promise which a load broke.
 //!
 //! [`look`] replays a [`Load`] as it was, judges its [`Condition`]s, and for each broken one
 //! searches the settings of the policy ([`weir_policy::setting`]) for the smallest change of one

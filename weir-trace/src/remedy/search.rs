@@ -24,7 +24,7 @@ use weir_policy::setting::{self, Setting, Way};
 /// A change that keeps a condition.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Proposal {
-    /// The setting: `class.voice.rate`.
+    /// The key of the setting: `class.voice.rate`.
     pub setting: String,
     /// Its value in the load's policy.
     pub from: String,
@@ -40,29 +40,29 @@ pub struct Proposal {
     pub harm: f64,
     /// The other broken conditions that it keeps, too.
     pub keeps_also: Vec<String>,
-    /// What was measured with it.
+    /// The measure with the change.
     pub measured: Option<f64>,
     /// Every class before and with it.
     pub effects: Vec<Effect>,
 }
 
-/// What a change does to a class.
+/// The effect of a change on a class.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Effect {
-    /// The class.
+    /// The name of the class.
     pub class: String,
-    /// What it got in the load.
+    /// Its service in the load.
     pub before: Share,
-    /// What it would have got.
+    /// Its service with the change.
     pub after: Share,
 }
 
-/// What the search for one condition found.
+/// The result of the search for one condition.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Remedy {
-    /// The broken condition.
+    /// The condition that the load broke.
     pub condition: Judged,
-    /// What keeps it, the best first; at most [`PROPOSALS_MAX`].
+    /// The changes that keep it, the best first; at most [`PROPOSALS_MAX`].
     pub proposals: Vec<Proposal>,
     /// The number of settings that were changed, one at a time.
     pub settings: usize,
@@ -77,7 +77,7 @@ pub struct Remedy {
 /// The bounds of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// The most replays.
+    /// The most replays of the whole search.
     pub replays: usize,
     /// The most packets of all replays together.
     pub packets: u64,
@@ -97,7 +97,7 @@ pub struct Search<'a> {
     conditions: &'a [Condition],
     settings: Vec<Setting>,
     settings_left: usize,
-    /// What held in the load.
+    /// Whether each condition held in the load.
     before: Vec<Option<bool>>,
     shares: Vec<(String, Share)>,
     bounds: Bounds,
@@ -105,12 +105,12 @@ pub struct Search<'a> {
     peaks: bool,
 }
 
-/// What a replay with one change gave.
+/// The result of a replay with one change.
 #[derive(Clone, Debug)]
 pub struct Tried {
-    /// For each condition.
+    /// Each condition with its measure.
     pub judged: Vec<Judged>,
-    /// Each class.
+    /// The service of each class, by name.
     shares: Vec<(String, Share)>,
 }
 

@@ -1,9 +1,9 @@
-//! What one replay of a load measured, class by class.
+//! The measures of one replay of a load, class by class.
 //!
 //! Times are exact: each delay is kept. A packet that still waits long after the end of the load
 //! counts as one whose delay is longer than any other.
 
-use crate::load::{Detail, Happened, Load, charged};
+use crate::load::{Detail, Happened, Load};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::ids::ClassId;
@@ -23,7 +23,7 @@ pub struct Tally {
     fairness: Option<f64>,
 }
 
-/// What a class got.
+/// The service of a class.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Share {
     /// The rate that it sent while the load lasted, in bit/s.
@@ -184,7 +184,7 @@ impl<'a> Counting<'a> {
         match happened {
             Happened::Stage(stage) => self.enter(stage),
             Happened::Offered(arrival) => {
-                let charged = charged(&self.plans[self.stage], arrival.packet.length);
+                let charged = u64::from(self.plans[self.stage].charged(arrival.packet.length));
                 let leaf = &mut self.tally.leaves[self.places[arrival.leaf.index()]];
                 leaf.offered += 1;
                 leaf.offered_bytes += charged;
@@ -201,7 +201,7 @@ impl<'a> Counting<'a> {
             Happened::Dropped(dropped, _) => {
                 let packet = self.load.place(dropped.handle);
                 let length = packet.map_or(0, |place| self.load.arrivals[place].packet.length);
-                let charged = charged(&self.plans[self.stage], length);
+                let charged = u64::from(self.plans[self.stage].charged(length));
                 let leaf = &mut self.tally.leaves[self.places[dropped.leaf.index()]];
                 leaf.dropped += 1;
                 leaf.backlog = leaf.backlog.saturating_sub(charged);

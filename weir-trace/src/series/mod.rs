@@ -1,4 +1,4 @@
-//! What each class of a load did over time, in bins: rates, backlog, delays, drops, loans.
+//! The history of each class of a load, in bins: rates, backlog, delays, drops, loans.
 //!
 //! [`Series::of`] replays a [`Load`] and sums what happens in a [`Window`]. The window `(from, to]`
 //! excludes its beginning and includes its end, and so does each bin: what happens at the instant
@@ -7,11 +7,14 @@
 //! their sum, at any instant of a change, too.
 
 mod history;
+mod rows;
 
-pub use history::{ClassHistory, Heat, History, HistoryLoan, wall_ms};
+pub use history::{ClassHistory, ClassPoint, Heat, History, Loan, wall_ms};
+pub use rows::Rows;
 
-use crate::load::{Detail, Happened, Load, Runs, Ticks, charged};
+use crate::load::{Detail, Happened, Load, Runs, Ticks};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use weir_core::event::{Departure, DropReason, Dropped};
 use weir_core::explain::Sojourn;
 use weir_core::ids::LeafId;
@@ -24,20 +27,20 @@ use weir_core::units::{Duration, Instant};
 pub struct Window {
     /// Its beginning, which is not part of it.
     pub from: Instant,
-    /// Its end.
+    /// Its end, which is part of it.
     pub to: Instant,
     /// The width of a bin.
     pub step: Duration,
 }
 
-/// What each class did over time.
+/// The history of each class in a window.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// The time.
+    /// The time, and its bins.
     pub window: Window,
     /// Every class, in the order in which they were first declared.
     pub classes: Vec<ClassSeries>,
-    /// What was sent on loan.
+    /// Loans between classes, by bin.
     pub loans: Vec<Lent>,
     /// Packets that left in the window or were dropped there.
     pub packets: u64,
@@ -45,10 +48,10 @@ pub struct Series {
     pub runs: Option<Runs>,
 }
 
-/// What one class did, bin after bin.
+/// The history of one class, bin after bin.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClassSeries {
-    /// The name.
+    /// The name of the class.
     pub name: String,
     /// Charged bytes that were sent.
     pub sent: Vec<u64>,
@@ -70,16 +73,16 @@ pub struct ClassSeries {
     heat: Vec<(u32, u8, u32)>,
 }
 
-/// What a class sent on loan in a bin.
+/// The bytes that a class sent on loan in a bin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Lent {
-    /// The bin.
+    /// The number of the bin.
     pub bin: usize,
     /// The place of the class that borrowed.
     pub borrower: usize,
     /// The place of the class that lent.
     pub lender: usize,
-    /// Charged bytes.
+    /// The bytes that the policy charges for them.
     pub bytes: u64,
 }
 
@@ -108,6 +111,16 @@ impl Window {
         let begin = self.step.as_nanos().saturating_mul(bin as u64);
         let begin = self.from.after(Duration::from_nanos(begin)).min(self.to);
         self.end(bin).since(begin).as_nanos().max(1) as f64 / 1e9
+    }
+
+    /// Returns the bins whose ends are from `from` to `to`.
+    pub fn inside(&self, from: Option<Instant>, to: Option<Instant>) -> Range<usize> {
+        let ends = |is_before: &dyn Fn(Instant) -> bool| {
+            (0..self.bins()).take_while(|&bin| is_before(self.end(bin))).count()
+        };
+        let first = from.map_or(0, |from| ends(&|end| end < from));
+        let last = to.map_or(self.bins(), |to| ends(&|end| end <= to));
+        first..last.max(first)
     }
 
     /// Returns the finest width of these, from fine to coarse, of which the window has at most
@@ -171,11 +184,8 @@ struct Summing<'a> {
     load: &'a Load,
     plans: &'a [LinkPlan],
     series: Series,
-    places: BTreeMap<String, usize>,
     stage: usize,
-    /// The rows of the classes of the plan in force, and of each leaf from its class up.
-    rows: Vec<usize>,
-    paths: Vec<Vec<usize>>,
+    rows: Rows,
     /// The delays of the bin in hand, for each class.
     delays: Vec<Vec<u64>>,
     bin: usize,
@@ -190,10 +200,8 @@ impl<'a> Summing<'a> {
             load,
             plans,
             series: Series { window, classes, loans, packets: 0, runs: None },
-            places: BTreeMap::new(),
             stage: 0,
-            rows: Vec::new(),
-            paths: Vec::new(),
+            rows: Rows::default(),
             delays: Vec::new(),
             bin: 0,
             loans: BTreeMap::new(),
@@ -206,28 +214,17 @@ impl<'a> Summing<'a> {
     /// The classes of this stage count from now on; classes of one name are one class.
     fn enter(&mut self, stage: usize) {
         self.stage = stage;
-        let tree = &self.plans[stage].tree;
-        self.rows = tree.classes().map(|(_, class)| self.place(&class.name)).collect();
-        let path = |leaf| tree.path(tree.class_of(leaf)).map(|class| self.rows[class.index()]);
-        self.paths = tree.leaves().map(|(leaf, _)| path(leaf).collect()).collect();
-    }
-
-    fn place(&mut self, name: &str) -> usize {
-        if let Some(&place) = self.places.get(name) {
-            return place;
-        }
-        let place = self.series.classes.len();
-        self.places.insert(name.to_owned(), place);
-        self.series.classes.push(ClassSeries::empty(name, self.series.window.bins()));
-        self.delays.push(Vec::new());
-        place
+        let bins = self.series.window.bins();
+        let new = self.rows.enter(&self.plans[stage].tree).iter();
+        self.series.classes.extend(new.map(|name| ClassSeries::empty(name, bins)));
+        self.delays.resize(self.series.classes.len(), Vec::new());
     }
 
     fn note(&mut self, happened: &Happened<'_>) {
         match happened {
             Happened::Stage(stage) => self.enter(*stage),
             Happened::Offered(arrival) => {
-                let bytes = charged(&self.plans[self.stage], arrival.packet.length);
+                let bytes = u64::from(self.plans[self.stage].charged(arrival.packet.length));
                 self.add(arrival.at, arrival.leaf, |class, bin| class.offered[bin] += bytes);
             }
             Happened::Left(left) => self.left(left),
@@ -241,7 +238,7 @@ impl<'a> Summing<'a> {
     /// Adds to a leaf's class and all above it, in the bin of an instant.
     fn add(&mut self, at: Instant, leaf: LeafId, add: impl Fn(&mut ClassSeries, usize)) {
         let Some(bin) = self.series.window.bin(at) else { return };
-        for &row in &self.paths[leaf.index()] {
+        for &row in self.rows.of_leaf(leaf) {
             add(&mut self.series.classes[row], bin);
         }
     }
@@ -257,7 +254,7 @@ impl<'a> Summing<'a> {
         }
         self.series.packets += 1;
         let delay = left.at.since(left.arrived).as_nanos();
-        for &row in &self.paths[left.leaf.index()] {
+        for &row in self.rows.of_leaf(left.leaf) {
             self.delays[row].push(delay);
             let (packets, sum) = self.series.classes[row].left;
             self.series.classes[row].left = (packets + 1, sum + delay);
@@ -282,24 +279,26 @@ impl<'a> Summing<'a> {
 
     fn lent(&mut self, sojourn: &Sojourn) {
         let lender = sojourn.lender.filter(|_| sojourn.dropped.is_none());
+        let lender = lender.and_then(|class| self.rows.of_class(class));
         let bin = self.series.window.bin(sojourn.at);
         let (Some(lender), Some(bin)) = (lender, bin) else { return };
         let length = self.load.place(sojourn.handle);
         let length = length.map_or(0, |place| self.load.arrivals[place].packet.length);
-        let bytes = charged(&self.plans[self.stage], length);
+        let bytes = u64::from(self.plans[self.stage].charged(length));
         // A class above the lender borrowed nothing.
-        let lender = self.rows[lender.index()];
-        let path = &self.paths[sojourn.leaf.index()];
+        let path = self.rows.of_leaf(sojourn.leaf);
         for &row in path.iter().take_while(|&&row| row != lender) {
             self.series.classes[row].borrowed[bin] += bytes;
         }
-        *self.loans.entry((bin, path[0], lender)).or_default() += bytes;
+        if let Some(&borrower) = path.first() {
+            *self.loans.entry((bin, borrower, lender)).or_default() += bytes;
+        }
     }
 
     fn tick(&mut self, at: Instant, backlog: &[u64]) {
         let Some(bin) = self.series.window.bin(at) else { return };
-        for (path, bytes) in self.paths.iter().zip(backlog) {
-            for &row in path {
+        for (leaf, bytes) in (0..).map(LeafId).zip(backlog) {
+            for &row in self.rows.of_leaf(leaf) {
                 self.series.classes[row].backlog[bin] += bytes;
             }
         }

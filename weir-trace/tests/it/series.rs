@@ -73,15 +73,25 @@ fn bins_hold_what_happened_in_them() {
     assert_eq!((class("all").borrowed.clone(), series.packets), (vec![0; 4], 6));
     assert_eq!(a.borrowed.iter().sum::<u64>(), 2000, "{:?}", series.loans);
     assert!(series.loans.iter().all(|lent| series.classes[lent.lender].name == "all"));
-    let heat = series.heat(0, a);
+    let all = series.window.inside(None, None);
+    let heat = series.heat(0, a, all.clone());
     let place = |micros: f64| heat.edges_us.partition_point(|&edge| edge <= micros) - 1;
     assert_eq!(heat.counts[0][0], 1, "a delay of none is below the first edge");
     assert_eq!(heat.counts[0][place(1000.0)], 1);
     assert_eq!(heat.counts[1][place(2000.0)] + heat.counts[1][place(3000.0)], 2);
-    let history = series.history(1_000_000, 2);
+    let history = series.history(1_000_000, 2, all);
     assert_eq!(history.t, [12.0, 23.0, 34.0, 41.0]);
-    assert_eq!((history.classes.len(), history.left_out), (2, 1), "the largest are kept");
-    assert!((history.classes["a"].sent_bps[0] - 2000.0 * 8.0 / 0.011).abs() < 1e-6);
+    assert_eq!(history.classes.len(), 2, "the largest are kept");
+    assert_eq!(history.classes["a"].sent_bps[0], Some(2000.0 * 8.0 / 0.011));
+    let dropped = history.classes["all"].dropped_pps[3].expect("it is known");
+    assert!(dropped == 0.0 && dropped.is_sign_positive(), "no drops are written as 0.0");
+    let part = series.history(1_000_000, 2, series.window.inside(Some(at(12)), Some(at(39))));
+    assert_eq!(part.t, [23.0, 34.0]);
+    assert_eq!(part.classes["a"].offered_bps, history.classes["a"].offered_bps[1..3]);
+    assert_eq!(
+        part.loans.len(),
+        history.loans.iter().filter(|loan| loan.t == 1 || loan.t == 2).count()
+    );
 }
 
 #[test]
@@ -137,7 +147,7 @@ fn a_cell_of_the_heat_map_has_as_many_packets_as_it_counts() {
     let series = Series::of(&load, &load.plans(), window, &mut |_| {}).expect("it is small");
     let class = series.classes.iter().max_by_key(|class| class.sent.iter().sum::<u64>());
     let class = class.expect("there are classes");
-    let (heat, edges) = (series.heat(0, class), edges());
+    let (heat, edges) = (series.heat(0, class, series.window.inside(None, None)), edges());
     let mut cells = 0;
     for (bin, counts) in heat.counts.iter().enumerate() {
         for (cell, &count) in counts.iter().enumerate().filter(|row| *row.1 > 0).take(3) {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use weir_core::account::{Count, Histogram};
 use weir_core::units::{Bytes, Duration};
 
-/// What was measured of one class.
+/// The measurements of one class.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Class {
     entered: Count,
@@ -21,28 +21,28 @@ pub(super) struct Class {
     jitter: f64,
 }
 
-/// What a report says of one class.
+/// The figures of one class in a report.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MeasuredClass {
-    /// The class.
+    /// The name of the class.
     pub class: String,
     /// Packets before the link.
     pub packets_in: u64,
     /// Their bytes, as Ethernet frames without check sequence.
     pub bytes_in: u64,
-    /// Packets behind it.
+    /// Packets behind the link.
     pub packets_out: u64,
-    /// Their bytes.
+    /// Their bytes, as Ethernet frames without check sequence.
     pub bytes_out: u64,
     /// Packets that were not seen behind it.
     pub lost: u64,
-    /// The same as a part of the packets before the link, less those under way.
+    /// `lost` as a part of the packets before the link, less those under way.
     pub lost_percent: f64,
     /// Packets that came before the link after the last one was seen behind it.
     pub under_way: u64,
     /// Bytes behind the link, over the whole measurement.
     pub throughput_mbit_s: f64,
-    /// The mean delay.
+    /// The mean of the delays.
     pub delay_mean_us: f64,
     /// The standard deviation of the delays.
     pub delay_deviation_us: f64,
@@ -50,11 +50,11 @@ pub struct MeasuredClass {
     pub delay_min_us: f64,
     /// Half of the delays are at most this.
     pub delay_p50_us: f64,
-    /// Nine of ten.
+    /// Nine of ten are at most this.
     pub delay_p90_us: f64,
     /// 99 of a hundred.
     pub delay_p99_us: f64,
-    /// The longest delay.
+    /// The longest of the delays.
     pub delay_max_us: f64,
     /// Interarrival jitter, `[rfc3550 §6.4.1]`, at the last packet of the class.
     pub jitter_us: f64,

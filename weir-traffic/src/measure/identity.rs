@@ -1,4 +1,5 @@
-//! What of a packet a link does not change: the key by which it is found in another capture.
+//! The bytes of a packet that a link does not change: the key by which it is found in another
+//! capture.
 //!
 //! A link may change DSCP and ECN, the hop count and with it the header checksum; a network card
 //! writes the transport checksum after the capture of a sending host. These bytes do not count, nor

@@ -36,7 +36,7 @@ pub struct MeasureOptions {
     pub compared: usize,
 }
 
-/// What was measured.
+/// The figures of a measurement between two captures.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MeasureReport {
     /// Each class that had packets, in the order of the policy.

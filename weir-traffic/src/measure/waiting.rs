@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Entered {
     pub key: u64,
-    /// When, in nanoseconds.
+    /// When it came before the link, in nanoseconds.
     pub at: i128,
     pub leaf: u32,
     pub bytes: u32,

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::classify::{Classifier, InterfaceId, Match, VlanTest};
 use weir_core::ids::LeafId;
-use weir_core::packet::{EtherType, Headers};
+use weir_core::packet::{Checksum, EtherType, Headers};
 use weir_core::units;
 use weir_host::probe;
 use weir_import::export::Export;
@@ -175,8 +175,9 @@ fn ethernet(
             header.extend([0, 1, 0, 0, 64, protocol, 0, 0]);
             header.extend(source.octets());
             header.extend(destination.octets());
-            let sum = checksum(&header);
-            header[10..12].copy_from_slice(&sum.to_be_bytes());
+            let mut sum = Checksum::default();
+            sum.add(&header);
+            header[10..12].copy_from_slice(&sum.finish().to_be_bytes());
             frame.extend([8, 0]);
             frame.extend(header);
         }
@@ -193,15 +194,6 @@ fn ethernet(
     }
     frame.extend(payload);
     frame
-}
-
-/// Returns the Internet checksum of a header of whole words.
-fn checksum(header: &[u8]) -> u16 {
-    let words =
-        header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
-    let sum: u32 = words.sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
 /// Probes for each class, enough to stand out from other traffic.

@@ -3,12 +3,12 @@
 use crate::output::{Exit, Format, Output};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use weir_host::rsvp::host::{self, Host, HostPlan, Role, State, Told, Wish};
+use weir_host::rsvp::host::{self, Host, HostEvent, HostPlan, HostRequest, Role, State};
 use weir_host::signals::StopSignal;
 
-/// When it ends, if nobody ends it.
+/// The conditions under which it ends by itself.
 pub struct Ending {
-    /// After this time.
+    /// It ends after this time.
     pub lasts: Option<Duration>,
     /// A receiver: after this time without an answer.
     pub wait: Option<Duration>,
@@ -30,7 +30,7 @@ pub fn run(plan: HostPlan, ending: &Ending, output: &Output) -> Exit {
 
 fn prepare(plan: HostPlan) -> Result<(Host, StopSignal), String> {
     let session = plan.session;
-    let is_receiver = matches!(plan.wish, Wish::Receive(_));
+    let is_receiver = matches!(plan.request, HostRequest::Receive(_));
     let role = if is_receiver { Role::Receiver } else { Role::Sender };
     let running = host::list().map_err(|error| error.to_string())?;
     let stop = StopSignal::install().map_err(|error| error.to_string())?;
@@ -66,8 +66,8 @@ struct Flow<'a> {
 impl Flow<'_> {
     fn run(mut self, ending: &Ending) -> Exit {
         let exit = loop {
-            let (told, deadline) = self.host.turn();
-            for one in &told {
+            let (events, deadline) = self.host.turn();
+            for one in &events {
                 self.print(one);
             }
             self.waits_since = match self.is_decided() {
@@ -103,7 +103,7 @@ impl Flow<'_> {
             State::Accepted { .. } if ending.test => return Some(Exit::Clean),
             _ => {}
         }
-        // A sender has done its part even where nobody reserves.
+        // A sender has done its part even without a reservation.
         let was_asked = ending.wait.is_none() || self.is_decided();
         if self.host.is_released() || self.stop.requested() || self.output.is_closed() {
             return Some(if was_asked { Exit::Clean } else { Exit::Interrupted });
@@ -141,10 +141,10 @@ impl Flow<'_> {
         self.output.fault(&format!("after {seconds:.1} s {what}"))
     }
 
-    fn print(&self, told: &Told) {
+    fn print(&self, event: &HostEvent) {
         match self.output.format {
-            Format::Json => self.output.json(&told.json()),
-            Format::Text => self.output.text(&format!("{told}\n")),
+            Format::Json => self.output.json(&event.json()),
+            Format::Text => self.output.text(&format!("{event}\n")),
         }
     }
 }

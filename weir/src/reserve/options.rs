@@ -1,4 +1,4 @@
-//! What `weir reserve send` and `weir reserve receive` are told.
+//! The options of `weir reserve send` and `weir reserve receive`.
 
 use super::flow::{self, Ending};
 use crate::Run;
@@ -8,8 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+use weir_cli::time::{YEAR, within};
 use weir_core::units::{Bytes, Rate};
-use weir_host::rsvp::host::{Asked, HostPlan, Receiving, Sending, Wish};
+use weir_host::rsvp::host::{Asked, HostPlan, HostRequest, Receiving, Sending};
 use weir_rsvp::intserv::Tspec;
 use weir_rsvp::wire::{Priority, Session, Style};
 
@@ -18,11 +19,11 @@ use weir_rsvp::wire::{Priority, Session, Style};
 pub struct SessionText {
     /// Where the packets go.
     pub address: IpAddr,
-    /// Their port.
+    /// The port of the packets.
     pub port: u16,
 }
 
-/// What both sides are told.
+/// The options of both sides.
 #[derive(clap::Args)]
 struct Common {
     /// The flow is TCP; it is UDP otherwise.
@@ -47,7 +48,7 @@ struct Common {
 pub struct Send {
     /// The destination of the flow, as ADDRESS:PORT; an address of IPv6 stands in brackets.
     to: SessionText,
-    /// What the flow sends at most in the long run: bytes of IP packets, headers included.
+    /// The most that the flow sends in the long run: bytes of IP packets, headers included.
     #[arg(long)]
     rate: Rate,
     /// How much it sends at once beyond that; 100 ms at the rate, at least two packets, if not
@@ -146,9 +147,9 @@ impl Run for Send {
             return output
                 .refuse("the flow goes from one IP version to the other; name addresses of one");
         }
-        let wish = Wish::Send(Sending { from, port, tspec, ttl: self.ttl });
+        let request = HostRequest::Send(Sending { from, port, tspec, ttl: self.ttl });
         let ending = Ending { lasts: self.common.lasts, wait: None, test: false };
-        self.common.run(self.to, wish, ending, output)
+        self.common.run(self.to, request, ending, output)
     }
 }
 
@@ -168,7 +169,7 @@ impl Run for Receive {
             return output
                 .refuse("`--style wf` reserves for all senders; leave `--from` out, or use se");
         }
-        let wish = Wish::Receive(Receiving {
+        let request = HostRequest::Receive(Receiving {
             style,
             service,
             senders: self
@@ -183,12 +184,12 @@ impl Run for Receive {
                 .map(|number| Priority { preempting: number, defending: number }),
         });
         let ending = Ending { lasts: self.common.lasts, wait: Some(self.wait), test: self.test };
-        self.common.run(self.at, wish, ending, output)
+        self.common.run(self.at, request, ending, output)
     }
 }
 
 impl Common {
-    fn run(self, flow: SessionText, wish: Wish, ending: Ending, output: &Output) -> Exit {
+    fn run(self, flow: SessionText, request: HostRequest, ending: Ending, output: &Output) -> Exit {
         let keys = match self.key_file.as_ref().map(|path| (path, fs::read_to_string(path))) {
             None => None,
             Some((_, Ok(text))) => Some(text),
@@ -198,7 +199,7 @@ impl Common {
         };
         let session = flow.session(self.tcp);
         let refresh = weir_core::units::Duration::from_nanos(self.refresh.as_nanos() as u64);
-        let plan = HostPlan { session, interface: self.interface, refresh, keys, wish };
+        let plan = HostPlan { session, interface: self.interface, refresh, keys, request };
         flow::run(plan, &ending, output)
     }
 }
@@ -268,28 +269,18 @@ fn size(bytes: Bytes) -> u32 {
 
 /// Reads a time such as `60s` or `5 min`.
 fn time(text: &str) -> Result<Duration, String> {
-    within(text, Duration::from_micros(1), YEAR)
+    within(text, &(Duration::from_micros(1)..=YEAR))
 }
 
 fn refresh(text: &str) -> Result<Duration, String> {
-    within(text, Duration::from_millis(100), Duration::from_secs(3600))
+    within(text, &(Duration::from_millis(100)..=Duration::from_secs(3600)))
 }
 
-fn within(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
-    let time = text.parse::<weir_core::units::Duration>().map_err(|error| error.to_string())?;
-    let time = Duration::from_nanos(time.as_nanos());
-    match (least..=most).contains(&time) {
-        true => Ok(time),
-        false => Err(format!("at least {least:?} and at most {most:?}")),
-    }
-}
-
-/// Protocols of IP.
+/// The protocol of a flow without `--tcp`.
 const UDP: u8 = 17;
-/// See `UDP`.
+/// The protocol of a flow with `--tcp`.
 const TCP: u8 = 6;
 /// The usual bucket holds what comes in this time.
 const BUCKET_SECONDS: f32 = 0.1;
 const MTU_USUAL: f32 = 1500.0;
 const PACKET_BYTES_MAX: u32 = 65_535;
-const YEAR: Duration = Duration::from_secs(31_536_000);

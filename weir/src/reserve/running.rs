@@ -6,7 +6,7 @@ use serde_json::json;
 use weir_host::rsvp::host::{self, HostStatus, Role, protocol_name, rate_text};
 use weir_policy::table::Table;
 
-/// Prints them.
+/// Prints the programs on this machine that announce or reserve.
 pub fn list(output: &Output) -> Exit {
     let running = match host::list() {
         Ok(running) => running,

@@ -1,4 +1,4 @@
-//! What keys mean that no registry describes: of `[link]`, of classes and of rules.
+//! The meaning of keys that no registry describes: of `[link]`, of classes and of rules.
 //!
 //! A key without its row here has no description, and a test fails.
 
@@ -55,6 +55,12 @@ pub const CLASS: &[About] = &[
     ("parent", "The class above it.", "none: it is directly below the link"),
     ("default", "Whether packets that match no rule go here; exactly one class has it.", "false"),
     ("queue", "How its packets wait, and which are dropped.", "the first dropper, 100 packets"),
+    (
+        "isolate",
+        "Each flow has a queue of its own: `flows` by turns, or hosts by turns, by the address that \
+         is named, and then the flows of each. `queue` may say more of it.",
+        "",
+    ),
     ("police", "What happens to its packets above a rate, before the queue.", "nothing"),
     ("hash", "Spreads its packets over `queues` queues, by this part of the headers.", ""),
     ("queues", "How many queues it stands for, each with the keys of the class.", ""),

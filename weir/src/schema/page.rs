@@ -1,8 +1,8 @@
 //! Pages of reference, made from the schemas: every key, its values, its default and its meaning.
 
 use super::{
-    about, common_class, common_link, deployment, object, policy as policy_schema, promise,
-    quantity, rule, scenario as scenarios, table, template,
+    about, common_class, common_link, keys, object, policy as policy_schema, promise, quantity,
+    rule, table, template,
 };
 use serde_json::{Map, Value};
 use std::fmt::Write;
@@ -11,6 +11,9 @@ use weir_core::police::METERS;
 use weir_core::queue::DROPPERS;
 use weir_core::sched::SCHEDULERS;
 use weir_core::units::Dimension;
+use weir_policy::deployment::keys as deployments;
+use weir_policy::keys::{Keys, required};
+use weir_sim::read::keys as scenarios;
 
 /// A page as it grows.
 struct Page(String);
@@ -64,24 +67,35 @@ pub fn policy() -> String {
 /// The page of deployments.
 pub fn deployment() -> String {
     let mut page = Page::begin("Deployments", DEPLOYMENT);
-    page.section("`[deployment]`", "", &object(deployment::settings()), &["ports"]);
-    let port = object(deployment::port());
-    page.section("A port that is a table", PORT, &port, &["interface"]);
-    let required = ["from", "to", "policy"];
-    page.section("`[direction.NAME]`", WAYS, &object(deployment::direction()), &required);
-    page.section("`[deployment.alarm.NAME]`", ALARMS, &object(deployment::alarm()), &["when"]);
-    let required = &["listen", "token_file"];
-    page.section("`[deployment.api]`", API, &object(deployment::api()), required);
-    page.section("`[deployment.rsvp]`", RSVP, &object(deployment::rsvp()), &["class"]);
+    page.keys("`[deployment]`", "", deployments::DEPLOYMENT);
+    page.keys("A port that is a table", PORT, deployments::PORT);
+    page.keys("`[direction.NAME]`", WAYS, deployments::DIRECTION);
+    page.keys("`[deployment.alarm.NAME]`", ALARMS, deployments::ALARM);
+    page.keys("`[deployment.api]`", API, deployments::API);
+    page.keys("`[deployment.rsvp]`", RSVP, deployments::RSVP);
     page.0
 }
 
 /// The page of scenarios.
 pub fn scenario() -> String {
     let mut page = Page::begin("Scenarios", SCENARIO);
-    for section in scenarios::sections() {
-        page.section(section.title, section.text, &section.keys, section.required);
+    page.keys("Top level", "", scenarios::TOP_LEVEL);
+    page.keys("Every `[[source]]`", "", scenarios::SOURCE);
+    for kind in scenarios::sources() {
+        page.keys(kind.keyword, kind.summary, kind.keys);
     }
+    page.keys("`[[change]]`", "", scenarios::CHANGES);
+    page.keys("Networks: `[[node]]`", NETWORK, scenarios::NODES);
+    let back: Vec<_> = keys::properties(scenarios::WAYS).into_iter().map(|row| row.0).collect();
+    let (last, others) = back.split_last().expect("a way has keys");
+    let back = format!(
+        "`back` is a table `[link.back]` with any of the keys `{}` and `{last}`.",
+        others.join("`, `")
+    );
+    page.keys("Networks: `[[link]]`", &back, scenarios::LINKS);
+    page.keys("Networks: `[[tap]]`", "", scenarios::TAPS);
+    page.keys("Networks: `[rsvp]`", SIGNALLING, scenarios::SIGNALLING);
+    page.keys("Networks: `[[reservation]]`", "", scenarios::RESERVATIONS);
     page.0
 }
 
@@ -108,6 +122,11 @@ impl Page {
             self.text(&format!("{text}\n"));
         }
         self.table(keys, |key| if required.contains(&key) { "must be written" } else { "" });
+    }
+
+    fn keys(&mut self, title: &str, text: &str, keys: Keys) {
+        let required: Vec<_> = required(keys).collect();
+        self.section(title, text, &keys::properties(keys), &required);
     }
 
     fn parameters(&mut self, title: &str, rows: &[Parameter], scopes: &[Scope]) {
@@ -228,3 +247,6 @@ const ALARMS: &str = "What is watched while the deployment runs. An alarm that i
 that ends, is an event; `run` and `webhook` tell others of it. At most 64.";
 const SCENARIO: &str = "A scenario says what `weir sim` simulates; [scenarios.md](../scenarios.md) \
 explains it, and the models behind the keys.";
+const SIGNALLING: &str = "With this table and `[[reservation]]` every node speaks RSVP.";
+const NETWORK: &str = "With these tables a scenario is a network, and `policy` and `delay` belong \
+to its links.";

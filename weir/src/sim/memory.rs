@@ -12,7 +12,7 @@ pub struct Runs {
     pub threads: usize,
     /// The number of runs, whose reports are all stored.
     pub count: u64,
-    /// What each run stores beside its report.
+    /// The records that each run makes beside its report.
     pub beside: Beside,
 }
 

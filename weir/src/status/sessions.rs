@@ -17,7 +17,7 @@ pub fn fetch(path: &Path, limit: Option<u32>) -> Result<Box<Reservations>, Strin
     }
 }
 
-/// Shows sessions.
+/// Prints the reservations.
 pub fn show(reservations: &Reservations, output: &Output) -> Exit {
     match output.format {
         Format::Json => output.json(reservations),

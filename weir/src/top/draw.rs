@@ -15,7 +15,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 use unicode_width::UnicodeWidthStr;
 use weir_link::status::{ClassStatus, InnerStatus, LaneStatus, Status};
 
-/// Draws it all.
+/// Draws the whole screen.
 pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
     let area = frame.area();
     let (detail, foot) = match area.height {

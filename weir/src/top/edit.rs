@@ -6,7 +6,7 @@ use ratatui::crossterm::event::KeyCode;
 use weir_control::protocol::{Answer, Changed, Request, Setting, Terms};
 use weir_policy::render;
 
-/// What a request was sent for.
+/// The purpose of the request that was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// To see what it would change.
@@ -22,7 +22,7 @@ pub struct Edit {
     class: String,
     /// As it is written: `rate=2 Mbit/s`.
     pub text: String,
-    /// What it would change, once the link has said so.
+    /// The differences that it would make, once the link has replied.
     pub difference: Vec<String>,
     stage: Stage,
 }

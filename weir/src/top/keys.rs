@@ -1,4 +1,4 @@
-//! What each key does.
+//! The keys, and their effects.
 
 use super::edit;
 use super::view::{Mode, View};

@@ -13,9 +13,9 @@ use weir_control::client;
 use weir_control::protocol::{Answer, Query, Request, Reservations};
 use weir_link::status::Status;
 
-/// What was read of a link.
+/// A reading of a link.
 pub enum Update {
-    /// Its status.
+    /// The whole status.
     Status(Box<Status>),
     /// Its reservations, if it takes any.
     Reservations(Option<Box<Reservations>>),

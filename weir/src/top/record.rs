@@ -52,7 +52,7 @@ impl Recording {
         format!("recording to {file}: {} frames, {mebibytes:.1} MiB; {ends}", progress.frames())
     }
 
-    /// Asks it to end.
+    /// Requests the end of the record, without waiting for it.
     pub fn end(&self) {
         self.is_asked.store(true, Ordering::Relaxed);
     }
@@ -62,7 +62,8 @@ impl Recording {
         self.thread.is_finished()
     }
 
-    /// Asks it to end and waits for that, for up to [`END_PATIENCE`]; returns what it holds.
+    /// Requests the end of the record and waits for it, for up to [`END_PATIENCE`]; returns what
+    /// the file holds.
     pub fn finish(self) -> String {
         self.end();
         let (file, start) = (&self.file, Instant::now());

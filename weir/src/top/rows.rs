@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use weir_core::sched::DEPTH_MAX;
 use weir_link::status::{ClassStatus, LaneStatus, Status};
 
-/// Tells a row from others: the direction, and the class; `None` for the direction itself.
+/// Identifies a row: the direction, and the class; `None` for the direction itself.
 pub type Key = (usize, Option<String>);
 
 /// One line of the tree.
@@ -24,16 +24,16 @@ pub struct Row {
     pub share_bps: Option<f64>,
     /// The most that it can get: its ceiling, or that of the link.
     pub full_bps: f64,
-    /// What it borrowed in the last second, and of which class most of it.
+    /// The rate that it borrowed in the last second, and the class that lent most of it.
     pub borrowed: Option<(f64, String)>,
-    /// What it lent in the last second.
+    /// The rate that it lent in the last second.
     pub lent_bps: f64,
     /// Delays, in µs, where packets left.
     pub p50_us: Option<f64>,
     pub p99_us: Option<f64>,
     /// Losses a second, of whatever cause.
     pub lost_pps: f64,
-    /// Packets that wait.
+    /// Packets that wait in it.
     pub waiting: u64,
     /// The place of a leaf in its direction.
     pub leaf: Option<usize>,

@@ -38,7 +38,7 @@ struct Columns {
 
 /// A line of the table.
 struct Row {
-    /// Whether it is the first of its session.
+    /// The row is the first of its session.
     is_first: bool,
     cells: [String; 6],
 }

@@ -1,4 +1,4 @@
-//! What `weir top` draws, on a terminal in memory.
+//! The screens of `weir top`, on a terminal in memory.
 
 use super::reader::Update;
 use super::view::{Mode, View};

@@ -1,4 +1,4 @@
-//! What is on the screen: the last status, the course of each class, and where its reader is.
+//! The state of the screen: the last status, the course of each class, and the place of its reader.
 
 use super::edit::Edit;
 use super::reader::Update;
@@ -13,7 +13,7 @@ pub struct View {
     pub name: String,
     /// Whether colours may be used.
     pub colour: bool,
-    /// The last status.
+    /// The last status; `None` before the first.
     pub status: Option<Status>,
     /// Its reservations, if it takes any.
     pub reservations: Option<Reservations>,
@@ -34,7 +34,7 @@ pub struct View {
     pub message: String,
     /// The change that is being made.
     pub edit: Option<Edit>,
-    /// What a key asks of the link.
+    /// A request to the link that a key made.
     pub request: Option<Request>,
     /// Whether a key asks to begin a record, or to end it.
     pub wants_record: bool,
@@ -50,7 +50,7 @@ pub struct View {
 /// The rates of the last seconds, in bit/s.
 pub type Course = VecDeque<f64>;
 
-/// What keys do.
+/// The effect of keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
     /// They move and act.
@@ -72,13 +72,13 @@ pub enum Order {
     /// That of the policy.
     #[default]
     Policy,
-    /// Those first that sent most in the last second.
+    /// The classes that sent most in the last second come first.
     Rate,
-    /// Those first with the longest p99.
+    /// The classes with the longest p99 come first.
     Delay,
-    /// Those first that lose most.
+    /// The classes that lose most come first.
     Losses,
-    /// Those first in which most waits.
+    /// The classes in which most bytes wait come first.
     Backlog,
 }
 

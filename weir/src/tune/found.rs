@@ -1,4 +1,4 @@
-//! What the search found: its table, its picture, and what a link has to set.
+//! The result of the search: its table, its picture, and the settings for a link.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,12 +6,12 @@ use weir_control::protocol::Setting;
 use weir_policy::table::Table;
 use weir_show::{Content, Key, Kind, Part, Picture, Plot, Style};
 
-/// What `python -m weir tune --json` prints; docs/tuning.md describes it.
+/// The output of `python -m weir tune --json`; docs/tuning.md describes it.
 #[derive(Serialize, Deserialize)]
 pub struct Found {
     /// Whether the pick keeps every condition with fresh seeds, too.
     pub met: bool,
-    /// What changed, what it does to each class, and which condition binds.
+    /// The changes, their effect on each class, and the condition that binds.
     pub words: String,
     /// The policy with the values of the pick, and a comment beside each.
     pub policy: String,
@@ -38,7 +38,7 @@ pub struct Found {
 /// A condition, and what came of it.
 #[derive(Serialize, Deserialize)]
 pub struct Wanted {
-    /// The condition.
+    /// The condition as it was given.
     pub condition: String,
     /// The worst value with the policy as it was, in the condition's unit.
     before: Option<f64>,
@@ -157,7 +157,7 @@ impl Found {
     }
 }
 
-/// What is drawn, and how.
+/// The names of candidates in the picture, with their styles.
 const KINDS: [(&str, Style); 4] = [
     ("a condition is broken", Style::Broken(6)),
     ("all conditions are kept", Style::Line(0)),

@@ -1,4 +1,5 @@
-//! What is generated from the types of the verbs: completions, manual pages, the version.
+//! The files that are generated from the types of the verbs: completions, manual pages, the
+//! version.
 
 use crate::common;
 

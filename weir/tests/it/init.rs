@@ -41,6 +41,7 @@ fn what_it_writes_has_no_findings() {
         ("100 Mbit/s", "40 Mbit/s", "ptm"),
         ("1 Gbit/s", "50 Mbit/s", "docsis"),
         ("10 Gbit/s", "10 Gbit/s", "ethernet"),
+        ("1 Gbit/s", "500 Mbit/s", "fibre"),
     ];
     for row in rows {
         let folder = init("init-checked", row);
@@ -138,6 +139,112 @@ fn hosts_share_the_line_evenly_however_many_flows_they_have() {
     }
 }
 
+/// Four hosts on a full line: one connection, sixteen and a ping, a flood, and one that marks all that
+/// it sends as a call; and the call of a fifth. `address` is the key by which hosts are told apart.
+fn crowd(policy: &str, address: &str, line_mbits: u32) -> String {
+    let tcp = |name: &str, host: u32| {
+        format!(
+            "[[source]]\nkind = 'tcp'\nprofile = 'linux'\nreturn_delay = '10 ms'\ndport = 443\n\
+             name = '{name}'\n{address} = '192.168.1.{host}'\n"
+        )
+    };
+    let many: String = (0..16).map(|n| tcp(&format!("many{n}"), 3)).collect();
+    format!(
+        "policy = '{policy}'\nduration = '60 s'\nwarmup = '5 s'\ndelay = '10 ms'\n{}{many}\
+         [[source]]\nkind = 'cbr'\nname = 'flood'\nsize = '1200 B'\nrate = '{} Mbit/s'\n\
+         {address} = '192.168.1.4'\n\
+         [[source]]\nkind = 'cbr'\nname = 'marks'\nsize = '1200 B'\nrate = '20 Mbit/s'\n\
+         dscp = 'ef'\n{address} = '192.168.1.5'\n\
+         [[source]]\nkind = 'cbr'\nname = 'ping'\nsize = '98 B'\ninterval = '100 ms'\n\
+         jitter = '50 %'\nproto = 'icmp'\n{address} = '192.168.1.3'\n\
+         [[source]]\nkind = 'cbr'\nname = 'call'\npayload = '160 B'\ninterval = '20 ms'\n\
+         jitter = '10 %'\ndscp = 'ef'\ndport = 5004\n{address} = '192.168.1.6'\n",
+        tcp("one", 2),
+        2 * line_mbits
+    )
+}
+
+/// Checks both directions of a line of 50 and 10 Mbit/s that `weir init` writes with these options
+/// more; `addresses` tell hosts apart, of download and upload.
+fn check_crowd(name: &str, more: &[&str], addresses: [&str; 2]) {
+    let folder = folder(name);
+    let out = folder.display().to_string();
+    let base = ["init", "--down", "50Mbit/s", "--up", "10Mbit/s", "--link", "fibre", "-o", &out];
+    let output = weir(&[base.as_slice(), more].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    for (policy, address, mbits) in
+        [("download.toml", addresses[0], 50), ("upload.toml", addresses[1], 10)]
+    {
+        let scenario = folder.join(format!("crowd-{policy}"));
+        fs::write(&scenario, crowd(policy, address, mbits)).expect("the folder is there");
+        let output = weir(&["sim", "--format", "json", &scenario.display().to_string()]);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let sources = report["sources"].as_array().expect("there are sources");
+        let of = |name: &str| {
+            let named = move |source: &&Value| {
+                source["name"].as_str().is_some_and(|own| own.starts_with(name))
+            };
+            sources.iter().filter(named).collect::<Vec<_>>()
+        };
+        // On the wire a frame takes 24 bytes more.
+        let number = |value: &Value| value.as_f64().expect("a number");
+        let wire = |source: &&Value| {
+            number(&source["received"]["bytes"]) + 24.0 * number(&source["received"]["packets"])
+        };
+        let got = ["one", "many", "flood"].map(|name| of(name).iter().map(wire).sum::<f64>());
+        let mean = got.iter().sum::<f64>() / 3.0;
+        assert!(got.iter().all(|own| (own / mean - 1.0).abs() < 0.03), "{policy}: {got:?}");
+        // The path behind the link takes 10 ms.
+        let waited = |name: &str| number(&of(name)[0]["delay_us"]["p99"]) - 10_000.0;
+        assert!(waited("ping") < 5_000.0, "{policy}: {} us", waited("ping"));
+        assert!(waited("call") < 5_000.0, "{policy}: {} us", waited("call"));
+        for name in ["ping", "call"] {
+            assert_eq!(of(name)[0]["lost"]["packets"], 0, "{policy}: {name}");
+        }
+    }
+}
+
+#[test]
+fn beside_uploads_a_flood_and_a_host_that_marks_all_calls_and_pings_stay_short() {
+    check_crowd("init-crowd", &[], ["dst", "src"]);
+}
+
+#[test]
+fn one_machine_shares_its_line_among_the_hosts_at_the_other_end() {
+    check_crowd("init-crowd-host", &["--host", "eth0"], ["src", "dst"]);
+}
+
+#[test]
+fn a_line_that_changes_is_one_value() {
+    let folder = init("init-slower", ("50Mbit/s", "10Mbit/s", "fibre"));
+    let path = folder.join("upload.toml");
+    let text = fs::read_to_string(&path).expect("it is written");
+    let slower = text.replace("rate = \"9500 kbit/s\"", "rate = \"5 Mbit/s\"");
+    assert_ne!(text, slower);
+    fs::write(&path, slower).expect("it may be written");
+    let output = weir(&["check", &path.display().to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn for_one_interface_it_writes_a_host_port_and_says_how_to_see_that_it_works() {
+    let folder = folder("init-one");
+    let out = folder.display().to_string();
+    let base = ["init", "--down", "50Mbit/s", "--up", "10Mbit/s", "--link", "fibre", "-o", &out];
+    let both = weir(&[base.as_slice(), &["--host", "eth0", "--inside", "lan1"]].concat());
+    assert_eq!(both.status.code(), Some(2), "{both:?}");
+    let long = weir(&[base.as_slice(), &["--host", "sixteen-letters-"]].concat());
+    assert!(text(&long.stderr).contains("--host \"sixteen-letters-\""), "{long:?}");
+    let output = weir(&[base.as_slice(), &["--host", "eth0"]].concat());
+    let said = text(&output.stdout);
+    for part in ["at eth0, which keeps", "weir status home --hosts 5", "upload:link.rate=", "ping"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let main = fs::read_to_string(folder.join("deployment.toml")).expect("it is written");
+    let value: toml::Value = toml::from_str(&main).expect("it is TOML");
+    assert_eq!(value["deployment"]["ports"]["host"].as_str(), Some("eth0"));
+}
+
 #[test]
 fn a_missing_or_wrong_value_names_its_option() {
     let right = ["--down", "20Mbit/s", "--up", "5Mbit/s", "--link", "pppoe"];
@@ -152,9 +259,11 @@ fn a_missing_or_wrong_value_names_its_option() {
         all
     };
     let rows = [
-        (without("--down"), "--down is missing"),
+        (without("--down"), "--down is missing, and there is no terminal"),
         (without("--up"), "--up is missing"),
         (without("--link"), "--link is missing"),
+        (vec![], "--down and --up and --link are missing"),
+        (vec![], "docsis (cable)"),
         (with("--link", "dsl"), "--link"),
         (with("--down", "20"), "--down"),
         (with("--up", "5 mbps"), "5 Mbit/s"),

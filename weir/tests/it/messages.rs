@@ -1,5 +1,5 @@
-//! What the command says of wrong input, word for word: `messages.txt` holds commands, their exit
-//! codes and what they print.
+//! The messages of the command about wrong input, word for word: `messages.txt` holds commands,
+//! their exit codes and what they print.
 //!
 //! `WEIR_WRITE=1 cargo test -p weir --test it messages` writes the file anew; read the difference.
 

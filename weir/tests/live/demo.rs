@@ -167,7 +167,7 @@ fn the_page_has_what_is_told() -> Outcome {
     Ok(())
 }
 
-/// Asks the page at this address.
+/// Requests a path of the page at this address.
 fn view(url: &str, path: &str) -> Value {
     let (address, token) = url.split_once("/#token=").expect("the address has the token");
     let host = address.strip_prefix("http://").expect("an address");

@@ -135,7 +135,7 @@ fn the_package_runs() -> Outcome {
     Ok(())
 }
 
-/// What lintian would look at.
+/// Checks the files that lintian would check.
 fn looks_like_a_package(root: &Root, package: &str) -> Outcome {
     for file in [
         "usr/share/bash-completion/completions/weir",
@@ -244,7 +244,7 @@ const NEEDS: &[Need] = &[
     Need::Program("objdump"),
     Need::Program("strip"),
 ];
-/// What the package depends on.
+/// The packages on which it depends.
 const INSTALLED: [&str; 2] = ["libc6", "libgcc-s1"];
 const POLICY: &str =
     "[link]\nrate = \"50 Mbit/s\"\nscheduler = \"drr\"\n\n[class.all]\ndefault = true\n";

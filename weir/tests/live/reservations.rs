@@ -90,7 +90,7 @@ impl Scene {
         &found.expect("both are started").1
     }
 
-    /// What a router has printed.
+    /// Returns the output of a router.
     fn log(&self, node: usize) -> String {
         self.router(node).printed()
     }
@@ -175,7 +175,7 @@ impl Scene {
         self.reserve_for(0, None)
     }
 
-    /// The same for flow `number`.
+    /// Announces and reserves flow `number`.
     fn reserve_for(
         &mut self,
         number: u16,

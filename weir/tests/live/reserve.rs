@@ -47,7 +47,7 @@ const SEND: &str = "send 10.2.0.3:5004 --from 10.1.0.1:4000 --rate 800kbit/s --b
                     --packet-min 1000B --packet-max 1000B";
 const KEY: &str = "7 sha256 00112233445566778899aabbccddeeff\n";
 
-/// Sender, router, receiver.
+/// A sender, a router and a receiver.
 struct Scene {
     networks: Vec<NetNs>,
     router: Option<Process>,
@@ -122,7 +122,7 @@ impl Scene {
         Ok(self.hosts.len() - 1)
     }
 
-    /// What a host told of an event.
+    /// Returns the first event of this name that a host reported.
     fn told(&self, host: usize, event: &str) -> Option<Value> {
         let text = self.hosts[host].stdout();
         let values = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

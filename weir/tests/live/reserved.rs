@@ -1,5 +1,5 @@
-//! What tests of reservations share: a policy with a class for them, packets within a reservation
-//! beside a flood, and what a link tells of its reservations.
+//! The parts that tests of reservations share: a policy with a class for them, packets within a
+//! reservation beside a flood, and the reservations that a link reports.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -25,7 +25,7 @@ pub fn policy(reserved: u32) -> String {
     )
 }
 
-/// Asks a link for its reservations.
+/// Requests a link's reservations.
 pub fn reservations(socket: &Path) -> Result<Reservations, String> {
     match client::call(socket, &Request::Reservations { limit: None })? {
         Answer::Reservations(reservations) => Ok(*reservations),

@@ -100,7 +100,8 @@ fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or(u64::MAX)
 }
 
-/// What is sent through the bridge to an address arrives, less `lost_least` packets at least.
+/// Packets that are sent through the bridge to an address arrive, less `lost_least` packets at
+/// least.
 fn crosses(to: &str, words: &str, lost_least: u64) -> Outcome {
     let scene = started()?;
     let receiver = receiver(&scene, "--port 5004 --port 9 --port 80 --seconds 60")?;

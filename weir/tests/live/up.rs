@@ -11,6 +11,7 @@ mod changed;
 mod classes;
 mod deaths;
 mod events;
+mod isolated;
 mod page;
 mod records;
 mod replayed;
@@ -64,6 +65,7 @@ pub fn rows() -> impl Iterator<Item = Row> {
         classes::TESTS,
         deaths::TESTS,
         events::TESTS,
+        isolated::TESTS,
         page::TESTS,
         records::TESTS,
         replayed::TESTS,
@@ -166,7 +168,7 @@ fn edit(scene: &Scene, file: &str, from: &str, to: &str) -> Outcome {
     Ok(scene.write(file, &text.replace(from, to))?)
 }
 
-/// Asks the link something by the control socket; returns what is printed.
+/// Sends a request to the link by the control socket; returns the output.
 fn call(scene: &Scene, arguments: &[&str]) -> Result<Ended, Failed> {
     let (verb, rest) = arguments.split_first().ok_or("a verb")?;
     Ok(scene.weir(&[&[*verb, "--control", "weir.sock"], rest].concat())?)

@@ -14,7 +14,7 @@ pub fn is_compiler(arguments: &[&str]) -> bool {
     arguments.first().is_some_and(|first| Path::new(first).file_name() == Some("rustc".as_ref()))
 }
 
-/// Becomes the compiler.
+/// Replaces this process by the compiler.
 pub fn compile(arguments: &[&str]) -> ExitCode {
     let lints = std::env::var_os(DRIVER).filter(|_| !is_linted_with_tests(arguments));
     let error = match lints {

@@ -23,7 +23,7 @@ struct Program {
     kind: Kind,
 }
 
-/// Whose harness runs a program's tests.
+/// The harness that runs a program's tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// The testbed's, which runs rows on live links.
@@ -33,7 +33,7 @@ enum Kind {
     Standard,
 }
 
-/// What became of a program.
+/// The result of a program.
 struct Outcome {
     counts: Counts,
     /// Its tests that could not run, each with the reason.
@@ -41,7 +41,6 @@ struct Outcome {
     has_passed: bool,
 }
 
-/// Numbers of tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     passed: u64,
@@ -49,7 +48,7 @@ struct Counts {
     ignored: u64,
 }
 
-/// All test programs.
+/// The test programs of the workspace.
 pub struct Programs(Vec<Program>);
 
 impl Programs {
@@ -191,7 +190,7 @@ fn run_one(program: &Program, scratch: &Path, seed: &str) -> Result<Outcome, Str
     command.env("WEIR_TEST_TIMES", &rows).env("WEIR_SEED", seed);
     command.env("TMPDIR", processes::scratch());
     if program.kind == Kind::Standard {
-        // The standard harness tells times only to whoever says that he knows it may change.
+        // The standard harness reports times only where unstable options are allowed.
         command.env("RUSTC_BOOTSTRAP", "1").args(["-Zunstable-options", "--report-time"]);
         command.arg("--test-threads=1");
     }

@@ -12,10 +12,10 @@ use super::rules::{CIRCLES, Circle};
 use super::source::{Source, Token};
 use syn::{Item, UseTree, Visibility};
 
-/// What a file imports.
+/// The imports of a file.
 pub struct Imports {
     file: String,
-    /// The crate's folder.
+    /// The folder of the crate.
     krate: String,
     /// The path of its module below the crate.
     module: Vec<String>,

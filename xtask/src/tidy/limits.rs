@@ -198,7 +198,7 @@ fn says_nothing(name: &str) -> bool {
 }
 
 /// Splits a name of either case into words, in lower case.
-fn words(name: &str) -> Vec<String> {
+pub fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for letter in name.chars() {
         if letter == '_' || letter.is_uppercase() {

@@ -13,7 +13,7 @@ struct Dependency<'text> {
     has_reason: bool,
     /// Whether the reason is in the workspace's own table.
     inherits: bool,
-    /// Whether it is built into the crate, not only into its tests.
+    /// It is built into the crate, not only into its tests.
     is_normal: bool,
 }
 

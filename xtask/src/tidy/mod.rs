@@ -6,6 +6,7 @@ mod absences;
 mod arrows;
 mod circles;
 mod citations;
+mod docs;
 mod limits;
 mod manifests;
 mod names;
@@ -34,9 +35,9 @@ pub struct Finding {
     pub line: usize,
     /// The name of the check, as in an exception.
     pub check: &'static str,
-    /// What was found, with the limit.
+    /// The violation, with the limit.
     pub what: String,
-    /// The cure.
+    /// Advice that removes the violation.
     pub cure: &'static str,
 }
 
@@ -58,6 +59,8 @@ const SOURCE_CHECKS: &[fn(&Source) -> Vec<Finding>] = &[
     limits::names,
     limits::unfinished,
     limits::silenced,
+    docs::openings,
+    docs::repeats,
     arrows::core_modules,
     absences::tokens,
 ];

@@ -11,11 +11,11 @@ use super::source::{Source, Token};
 
 /// An algorithm, as its registry line names it.
 struct Algorithm {
-    /// `weir-core/src/sched`.
+    /// The folder of its registry: `weir-core/src/sched`.
     folder: &'static str,
-    /// `altq_wfq`.
+    /// The name of its module: `altq_wfq`.
     module: String,
-    /// `AltqWfq`.
+    /// The name of its type: `AltqWfq`.
     kind: String,
     /// Its line in the folder's `mod.rs`.
     line: usize,

@@ -23,7 +23,7 @@ pub const TUPLES: &[(&str, usize)] = &[
     ("weir-daemon", 2),
     ("weir-host", 3),
     ("weir-lab", 1),
-    ("weir-link", 2),
+    ("weir-link", 1),
     ("weir-rsvp", 3),
 ];
 
@@ -48,7 +48,7 @@ impl Exception {
     }
 }
 
-/// The exceptions.
+/// Violations that are allowed, each with its reason.
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         check: "absence",
@@ -106,7 +106,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-link", &["weir-core", "weir-policy", "weir-trace", "weir-rsvp", "weir-host"]),
     ("weir-control", &["weir-core", "weir-policy", "weir-trace", "weir-host", "weir-link"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-trace", "weir-sim", "weir-host"]),
-    ("weir-show", &["weir-core", "weir-sim", "weir-link"]),
+    ("weir-show", &["weir-core", "weir-trace", "weir-sim", "weir-link"]),
     ("weir-sweep", &["weir-policy", "weir-sim"]),
     (
         "weir-gateway",
@@ -145,7 +145,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-traffic",
         ],
     ),
-    ("weir-cli", &["weir-policy", "weir-sim", "weir-host", "weir-show"]),
+    ("weir-cli", &["weir-core", "weir-policy", "weir-sim", "weir-host", "weir-show"]),
     (
         "weir-lab",
         &[
@@ -236,6 +236,7 @@ pub const CORE_ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("ids", &[]),
     ("state", &["units", "ids"]),
+    ("fnv", &[]),
     ("random", &["state"]),
     ("parameter", &["units", "ids"]),
     ("tree", &["units", "ids", "parameter"]),
@@ -369,8 +370,8 @@ pub const CIRCLES: &[Circle] = &[
         reason: "a page has the overview, which refers to a paper as pages do",
     },
     Circle {
-        first: "weir-link/src/alarm/guard.rs",
-        files: 7,
+        first: "weir-link/src/alarm/mod.rs",
+        files: 6,
         reason: "a loop takes changes, and a change replaces parts and alarms of loops; to be undone",
     },
     Circle { first: "weir-link/src/doctor/facts.rs", files: 3, reason: FOLDER },
@@ -485,7 +486,7 @@ pub const CIRCLES: &[Circle] = &[
         files: 3,
         reason: "the list names each part, and each part returns the list's verdict",
     },
-    Circle { first: "xtask/src/tidy/absences.rs", files: 11, reason: FOLDER },
+    Circle { first: "xtask/src/tidy/absences.rs", files: 12, reason: FOLDER },
 ];
 
 /// A token sequence that must not occur in some crates.
@@ -496,9 +497,9 @@ pub struct Absence {
     pub but: &'static [&'static str],
     /// The tokens, separated by spaces.
     pub tokens: &'static [&'static str],
-    /// What the tokens are, for the message.
+    /// A description of the tokens, for the message.
     pub what: &'static str,
-    /// The replacement.
+    /// Advice in place of the tokens.
     pub cure: &'static str,
 }
 

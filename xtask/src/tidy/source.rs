@@ -9,13 +9,13 @@ use syn::{Attribute, ImplItemFn, Item, Type};
 
 use super::Finding;
 
-/// A parsed file.
+/// A Rust file, parsed once for all checks.
 pub struct Source {
     /// The path, relative to the workspace's root.
     pub path: String,
-    /// The text.
+    /// The contents of the file.
     pub text: String,
-    /// The syntax tree.
+    /// The items that `syn` read.
     pub syntax: syn::File,
     /// All tokens in order, including the delimiters of groups.
     pub tokens: Vec<Token>,

@@ -18,7 +18,7 @@ use super::{
     Words,
 };
 
-/// What to do with patterns that an earlier rule repeats exactly.
+/// Whether patterns that an earlier rule repeats exactly are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeats {
     /// They are left out, since they never decide.
@@ -63,7 +63,7 @@ struct Draft<const WORDS: usize> {
     pattern: Pattern<WORDS>,
 }
 
-/// What a pattern tests: prefix lengths, and bits of fields.
+/// The bits that a pattern tests: prefix lengths, and bits of fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Shape {
     source: u8,

@@ -198,7 +198,7 @@ impl<const WORDS: usize> Tables<WORDS> {
     }
 }
 
-/// What to do with patterns that a packet may satisfy.
+/// A visitor of the blocks whose patterns a packet may satisfy.
 trait Search {
     /// Looks at a block; returns how to go on: only rules before this decision matter.
     fn block<const WORDS: usize>(

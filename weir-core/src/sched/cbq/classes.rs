@@ -53,12 +53,11 @@ pub(super) struct Class {
     pub level: u8,
     /// Its priority among those in use, the larger served first; only of leaves.
     pub rank: u8,
-    /// Whether it may borrow.
     pub borrows: bool,
     /// The ranks, as bits, of backlogged leaves: itself, or those below it that may borrow from it.
     /// The scan uses only those of leaves.
     pub active: u8,
-    /// Whether it waits for its undertime; only of an active class under the formal rule.
+    /// Waits for its undertime; set only for an active class under the formal rule.
     pub overlimit: bool,
 }
 

@@ -24,7 +24,7 @@ impl Meter {
         Self { theoretical: FineInstant::ZERO, pace: Pace::of(rate), burst, debt }
     }
 
-    /// What may be sent at once after a pause.
+    /// Returns the bytes that may be sent at once after a pause.
     pub const fn burst(&self) -> Bytes {
         self.burst
     }
@@ -52,8 +52,8 @@ impl Meter {
 
     /// Counts a packet that the class, or one below it, sent; returns whether it is overlimit now.
     ///
-    /// What a class sends within its limit counts in full, however long the packet: that keeps the
-    /// rate. What it borrows counts only up to the debt, or a class that borrowed for ten minutes
+    /// A packet within the limit of its class counts in full, however long it is: that keeps the
+    /// rate. A borrowed one counts only up to the debt, or a class that borrowed for ten minutes
     /// would stay without its rate for ten minutes.
     pub fn charge(&mut self, now: Instant, sent: Bytes) -> bool {
         let limit = self.limit(now);

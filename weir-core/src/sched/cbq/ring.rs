@@ -137,7 +137,7 @@ const CREDIT_MIN: i32 = -(1 << (18 + CREDIT_BITS));
 /// In turns a longer packet counts as one of this length: several of them and a quantum, which is
 /// at most about 2^22 bytes, fit into a credit.
 const LENGTH_MAX: u32 = 1 << 21;
-/// No class.
+/// Ends a ring of classes.
 const NONE: u32 = u32::MAX;
 
 /// The classes of each ring from its front on, and the credits of all; the places follow.

@@ -171,8 +171,9 @@ fn the_fast_engine_chooses_what_the_plain_rule_permits() {
     }
 }
 
-/// What is sent each millisecond from `skip` on, `count` of them, while the leaves called `busy`
-/// hold packets of 1000 bytes on a link of 8 Mbit/s, 1 ms each; `.` where nothing is.
+/// Returns the packets sent in each millisecond from `skip` on, `count` of them, while the leaves
+/// called `busy` hold packets of 1000 bytes on a link of 8 Mbit/s, 1 ms each; `.` where none is
+/// sent.
 fn order(params: Params, rows: &[Row], skip: u64, count: u64, busy: &str) -> String {
     let tree = tree(8 * M, params, rows);
     let mut cbq = Cbq::build(&tree).expect("builds");

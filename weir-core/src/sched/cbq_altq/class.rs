@@ -26,7 +26,6 @@ pub(super) struct Class {
     /// The bytes that are left of its turn; a debt if negative.
     pub credit: i64,
     last_packet_time: u32,
-    /// Packets that wait.
     pub backlog: u32,
     /// The length of the first packet, and flags.
     state: u32,
@@ -53,7 +52,7 @@ pub(super) struct Place {
     pub priority: u8,
     /// Whether the parent lends to it.
     pub borrow: bool,
-    /// bit/s.
+    /// In bit/s.
     pub rate: u64,
     pub limits: Limits,
 }
@@ -70,7 +69,6 @@ pub(super) struct Meter {
     pub last_packet_time: i64,
 }
 
-/// All classes.
 pub(super) struct Classes {
     pub list: Vec<Class>,
     pub plans: Vec<Plan>,
@@ -292,7 +290,6 @@ impl Class {
         self.event = timer;
     }
 
-    /// Wakes it.
     pub const fn wake(&mut self, at: Instant) {
         self.state &= !SLEEPS;
         self.event = at;
@@ -353,7 +350,7 @@ fn only_top(tree: &Tree) -> Option<ClassId> {
     tops.next().is_none().then_some(only)
 }
 
-/// No class.
+/// Stands for no class.
 pub(super) const NONE: u32 = u32::MAX;
 /// The bits of a class's state: the length of its first packet, whether there is one, whether it
 /// sleeps, and whether its turn has begun.

@@ -78,7 +78,7 @@ impl Stamp {
 pub(super) struct Stored(i64);
 
 impl Stored {
-    /// The unset stamp.
+    /// The stored form of [`Stamp::UNSET`].
     pub const UNSET: Stored = Stored::of(Stamp::UNSET);
 
     /// Stores a reading. Seconds have 43 bits, which hold two hundred times the range of Weir's
@@ -87,7 +87,6 @@ impl Stored {
         Self((stamp.seconds << MICROS_BITS) + stamp.micros + MICROS_ZERO)
     }
 
-    /// Returns the reading.
     pub const fn stamp(self) -> Stamp {
         let micros = (self.0 & ((1 << MICROS_BITS) - 1)) - MICROS_ZERO;
         Stamp { seconds: self.0 >> MICROS_BITS, micros }

@@ -13,20 +13,20 @@ use alloc::format;
 pub(super) enum General {
     /// Weighted round robin by bytes.
     Wrr,
-    /// Packet by packet.
+    /// A packet a turn.
     Prr,
     /// Deficit round robin, as in a comparison with proportional delay `[nieminen]`.
     Drr,
 }
 
-/// What happens when the estimated end of transmission runs too far ahead.
+/// The correction when the estimated end of transmission runs too far ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cap {
-    /// Nothing.
+    /// The estimate stays.
     Never,
     /// It is capped at now plus the most that it may run ahead.
     Clamp,
-    /// It becomes now.
+    /// The estimate becomes now.
     Reset,
 }
 
@@ -393,7 +393,7 @@ const HZ_DEFAULT: u64 = 100;
 /// A tick of 100 µs.
 const HZ_MAX: u64 = 10_000;
 const PRIORITY_DEFAULT: u64 = 1;
-/// The highest priority.
+/// ALTQ has eight priorities.
 pub(super) const PRIORITY_MAX: u64 = 7;
 const MINBURST_DEFAULT: u64 = 2;
 /// The filter's gain to this power is still well above zero in double precision.

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 pub(super) struct Rounds {
     general: General,
     forgives_debt: bool,
-    /// By priority.
+    /// One circle a priority.
     pub circles: Vec<Circle>,
 }
 

@@ -14,7 +14,6 @@ use crate::sched::{Regulation, Tree, Why};
 use crate::state::state;
 use crate::units::Instant;
 
-/// The link-sharing scheduler.
 pub(super) struct Sharing {
     pub classes: Classes,
     pub switches: Switches,

@@ -39,7 +39,7 @@ pub(super) struct Spec {
 pub(super) struct Limits {
     /// ns per byte of the class.
     pub ns: i64,
-    /// Bytes per second.
+    /// In bytes per second.
     pub allotment: i64,
     /// The most that `avgidle` grows to, in 1/32 µs.
     pub maxidle: i64,

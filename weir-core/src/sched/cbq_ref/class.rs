@@ -19,7 +19,7 @@ pub(super) struct Class {
     /// The bytes that it may still send in this turn of the weighted round robin; at most its
     /// weight.
     pub credit: i64,
-    /// Packets that wait.
+    /// Packets that wait in the leaf.
     pub packets: u32,
     /// The class above, [`NONE`] at the top.
     parent: u32,
@@ -37,7 +37,7 @@ pub(super) struct Class {
 /// second.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
-    /// Whether it may borrow from the class above, the only one that it can borrow from directly.
+    /// May borrow from the class above, the only one that it can borrow from directly.
     pub borrow: bool,
     /// A leaf is at level 1.
     pub level: u8,
@@ -76,7 +76,6 @@ pub(super) struct Planner<'a> {
 type Likeness = (bool, u8, u8, u64, (bool, u64), u64);
 
 impl Plans {
-    /// One plan.
     #[inline]
     pub fn at(&self, plan: u32) -> &Plan {
         &self.rows[plan as usize]
@@ -101,7 +100,6 @@ impl Planner<'_> {
         number
     }
 
-    /// One plan.
     pub fn at(&self, plan: u32) -> &Plan {
         self.plans.at(plan)
     }
@@ -145,7 +143,6 @@ impl Class {
         }
     }
 
-    /// The class above.
     pub fn parent(&self) -> Option<usize> {
         (self.parent != NONE).then_some(self.parent as usize)
     }

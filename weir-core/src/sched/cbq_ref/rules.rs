@@ -28,7 +28,7 @@ pub struct Rules {
     sharing: Sharing,
     /// The highest level that lends under top-level sharing.
     toplevel: u8,
-    /// bit/s
+    /// Of the link, in bit/s.
     bandwidth: f64,
     /// The number of backlogged leaves.
     waiting: usize,
@@ -49,7 +49,7 @@ pub enum Answer {
     Leaf(LeafId, Option<ClassId>),
     /// No leaf may until this instant has passed, unless a packet arrives.
     After(f64),
-    /// No packet waits.
+    /// No leaf holds a packet.
     Idle,
 }
 
@@ -195,12 +195,12 @@ impl Rules {
         if let Some((_, answer)) = self.answer.filter(|&(at, _)| at == now) {
             return answer;
         }
-        let answer = self.look(now);
+        let answer = self.choose(now);
         self.answer = Some((now, answer));
         answer
     }
 
-    fn look(&mut self, now: f64) -> Answer {
+    fn choose(&mut self, now: f64) -> Answer {
         if self.waiting == 0 {
             return Answer::Idle;
         }
@@ -558,7 +558,6 @@ pub(super) const PRIORITY_MAX: u64 = 9;
 const PRIORITIES: usize = PRIORITY_MAX as usize + 1;
 /// The highest level.
 pub(super) const LEVEL_MAX: u8 = 32;
-/// The level of a leaf.
 const LEAF_LEVEL: u8 = 1;
 /// The default of `maxpkt` in ns-2, in bytes.
 const MAXPKT_DEFAULT: u64 = 1024;
@@ -624,7 +623,7 @@ impl State for Rules {
     }
 }
 
-/// Writes the last answer. A leaf is not asked for twice: it sends, or its packet is dropped.
+/// Writes the last answer. A leaf is not selected twice: it sends, or its packet is dropped.
 fn save_answer(answer: &Option<(f64, Answer)>, to: &mut Writer) {
     match *answer {
         None | Some((_, Answer::Leaf(..))) => to.byte(0),
@@ -672,7 +671,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Whether it knows in which leaves packets wait.
+    /// Checks a loaded state: the leaves in which packets wait are those that `waiting` has.
     pub(super) fn knows(&self, waiting: &Waiting<'_>) -> bool {
         let backlogged = self.classes.iter().filter(|class| class.backlogged).count();
         let is_known = |leaf: usize, head: Option<_>| {

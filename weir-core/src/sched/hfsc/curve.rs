@@ -160,7 +160,7 @@ impl Runtime {
     /// Of a class that was never served.
     pub(super) const IDLE: Runtime = Runtime { first: -FAR, second: -FAR };
 
-    /// Whether it is within its bounds.
+    /// Checks a loaded state: both values are within `FAR`.
     fn is_sound(&self) -> bool {
         let within = -FAR..=FAR;
         within.contains(&self.first) && within.contains(&self.second)

@@ -50,7 +50,7 @@ struct Class {
     limit: Option<u32>,
 }
 
-/// What orders siblings. Packed, so that it takes 24 bytes and not 32.
+/// The key by which siblings are ordered. Packed, so that it takes 24 bytes and not 32.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[repr(Rust, packed(8))]
 struct Turn {
@@ -81,13 +81,13 @@ struct Family {
     idled: i128,
 }
 
-/// What became of a packet of a leaf.
+/// The account of one packet that a leaf sent.
 #[derive(Clone, Copy)]
 pub(super) struct Served {
     pub(super) bytes: u32,
     /// Whether link sharing chose it.
     pub(super) by_share: bool,
-    /// Whether it was the last.
+    /// The packet was the last of its leaf.
     pub(super) empties: bool,
 }
 

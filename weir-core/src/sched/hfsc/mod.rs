@@ -55,11 +55,12 @@ pub struct Hfsc {
     backlogged: usize,
     /// Whether link sharing chose the leaf that was selected last.
     by_share: bool,
-    /// What was backlogged and active when the tree was changed.
+    /// Set between a change of the tree and the first later instant.
     resuming: Option<Resuming>,
 }
 
-/// What was backlogged and active when the tree was changed, and is told anew at that instant.
+/// The leaves that were backlogged and the classes that were active when the tree was changed; they
+/// resume when the new tree is notified of their packets, at that instant.
 struct Resuming {
     at: Instant,
     leaves: Vec<bool>,

@@ -29,7 +29,7 @@ struct Leaf {
     /// How far the criterion has come on it.
     runtime: Runtime,
     deadline: Instant,
-    /// Whether it stands in the lane [`ELIGIBLE`].
+    /// Stands in the lane [`ELIGIBLE`].
     is_eligible: bool,
 }
 
@@ -128,7 +128,7 @@ impl RealTime {
         }
     }
 
-    /// Whether it knows whether packets wait in a leaf.
+    /// Checks a loaded state: a leaf is in the order if it has a packet and a guarantee.
     pub(super) fn knows(&self, leaf: LeafId, waits: bool) -> bool {
         let guaranteed = self.leaves[leaf.index()].curve.is_some();
         self.order.contains(leaf.0) == (waits && guaranteed)

@@ -114,7 +114,7 @@ pub(super) fn build(
     (limits, numbers)
 }
 
-/// What the credit of `bounded` follows from.
+/// The plan, with sums a family, from which the credit of `bounded` is computed.
 struct Families<'a> {
     tree: &'a Tree,
     plans: &'a [ClassPlan],
@@ -134,9 +134,9 @@ impl<'a> Families<'a> {
         Self { tree, plans, totals }
     }
 
-    /// What the siblings of a class share at least, and how long link sharing may let the class
-    /// wait: until each class beside it, and beside each class above it, has sent a largest packet
-    /// at what that family shares. Rounded up.
+    /// Returns the rate that the siblings of a class share at least, and how long link sharing may
+    /// let the class wait: until each class beside it, and beside each class above it, has sent a
+    /// largest packet at the rate that its family shares. Rounded up.
     fn turn(&self, class: ClassId) -> (Rate, Duration) {
         let (parent, mtu) = (self.tree.class(class).parent, self.tree.mtu());
         let (rate, wait) = match parent {

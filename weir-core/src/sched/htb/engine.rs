@@ -29,7 +29,7 @@ pub struct Engine<P> {
     /// The classes, numbered by the families.
     classes: Vec<Class>,
     families: Families,
-    /// What classes that are alike share.
+    /// Parameters that equal classes share.
     rates: Vec<Shared>,
     /// The deficits of every leaf, one for each level at which a leaf can be served.
     deficits: Vec<i32>,
@@ -58,10 +58,10 @@ pub(super) struct Class {
     active: u8,
 }
 
-/// What classes that are alike share.
+/// Parameters that equal classes share.
 struct Shared {
     rates: Rates,
-    /// Of leaves.
+    /// In bytes; of leaves only.
     quantum: u32,
     /// How many classes have it.
     users: u32,
@@ -587,7 +587,7 @@ fn places(classes: &[Class], leaves: usize) -> Vec<(u8, u8)> {
 pub(super) const LEVELS: usize = 8;
 /// `prio` 0 to 7.
 pub(super) const PRIORITIES: usize = 8;
-/// No class.
+/// Stands for no class.
 const NONE: u32 = u32::MAX;
 /// Each feed restarts at most once on the way to a leaf, with one descent before and one after it.
 const STEPS_PER_CLASS: usize = 4 * LEVELS;

@@ -32,7 +32,7 @@ use crate::units::{Bytes, Duration, Instant};
 use engine::{Engine, Precision};
 use params::{CEIL, Defaults, LeafPlan, PRIO, R2Q, RATE, burst, cburst, quantum};
 
-/// Hierarchical token buckets.
+/// HTB in exact time and length.
 pub type Htb = Engine<Exact>;
 
 /// Exact times and lengths.

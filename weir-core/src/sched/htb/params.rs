@@ -12,7 +12,7 @@ pub(in crate::sched) struct Defaults {
     pub(in crate::sched) keyword: &'static str,
     /// The frequency of the tick; a default burst is what the rate sends in one tick,
     pub(in crate::sched) tick_hz: u64,
-    /// plus this.
+    /// Added to the default burst.
     pub(in crate::sched) burst_low: Bytes,
     /// The least default quantum.
     pub(in crate::sched) quantum_low: Bytes,

@@ -47,7 +47,7 @@ pub struct Qfq {
     /// Groups that an eligible one of longer slots finishes before.
     blocked: u32,
     virtual_time: u64,
-    /// The latest tag.
+    /// The latest tag; virtual time starts there after an idle time.
     latest: u64,
     /// Fractional bits of virtual time.
     shift: u32,
@@ -57,7 +57,6 @@ pub struct Qfq {
     sending: Sending,
 }
 
-/// A leaf.
 #[derive(Clone, Copy)]
 struct Leaf {
     /// The start tag while it is in a slot, else the finish tag of what it sent last.
@@ -65,7 +64,7 @@ struct Leaf {
     /// Virtual time per byte.
     inverse: u64,
     group: u8,
-    /// Whether it has a packet. A leaf that drops emptied may be in a slot without one, until its
+    /// The leaf has a packet. A leaf that drops emptied may be in a slot without one, until its
     /// turn comes.
     waits: bool,
 }
@@ -377,7 +376,7 @@ impl Qfq {
         }
     }
 
-    /// Empties every slot.
+    /// Empties every slot, and classifies the groups anew.
     #[cold]
     fn clear(&mut self) {
         for index in 0..self.groups.len() {

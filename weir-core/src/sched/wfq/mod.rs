@@ -40,13 +40,11 @@ pub struct Wfq {
     shift: u32,
 }
 
-/// A leaf.
 #[derive(Clone, Copy)]
 struct Leaf {
     /// The start tag of the first packet while one waits; else the finish tag of the last one sent,
     /// or a later one.
     start: u64,
-    /// The first packet.
     head: Option<Head>,
     /// The number of the first packet; packets are numbered as they arrive.
     number: u32,

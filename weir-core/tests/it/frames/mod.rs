@@ -62,7 +62,7 @@ impl Frame {
         self
     }
 
-    /// The Ethernet frame.
+    /// Returns the Ethernet frame, tags included.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0x02, 0, 0, 0, 0, 1, 0x02, 0, 0, 0, 0, 2];
         for (tpid, tci) in &self.tags {
@@ -74,7 +74,7 @@ impl Frame {
         bytes
     }
 
-    /// The IP packet.
+    /// Returns the packet without the link's header.
     pub fn ip_bytes(&self) -> Vec<u8> {
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {

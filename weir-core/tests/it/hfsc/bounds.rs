@@ -66,7 +66,7 @@ fn bytes(curve: Curve, nanos: u64) -> u64 {
     (bits / 8_000_000_000) as u64
 }
 
-/// What a leaf is guaranteed: of every time at which it became backlogged, what was served of it
+/// The guaranteed service of a leaf: of every time at which it became backlogged, the bytes served
 /// until then and by the curve since, the least.
 struct Guarantee {
     curve: Curve,

@@ -1,4 +1,4 @@
-//! What an upper limit costs a class that gets less than it allows: nothing [algorithms §6.5].
+//! A class that gets less than its upper limit allows loses nothing by it [algorithms §6.5].
 
 use crate::hfsc::world::{Credit, Leaves, Random, Row, hfsc, tree_with};
 use weir_core::ids::LeafId;

@@ -8,7 +8,6 @@
 use crate::hfsc::ratio::Ratio;
 use crate::hfsc::world::{Credit, Curve, LENGTH_MAX, Row, credit, is_leaf};
 
-/// A runtime curve.
 #[derive(Clone, Copy, Debug)]
 struct Runtime {
     x: Ratio,
@@ -19,7 +18,7 @@ struct Runtime {
     m2: Ratio,
 }
 
-/// Bytes per ns.
+/// In bytes per ns.
 fn slope(bits_per_second: u64) -> Ratio {
     Ratio::new(bits_per_second.into(), 8_000_000_000)
 }

@@ -17,7 +17,7 @@ const PAUSES: &[u64] = &[0, 1, 10_000, 300_000, 5_000_000];
 const SEEDS: u64 = 400;
 const STEPS: u64 = 400;
 
-/// What the curves of a run are like.
+/// The kinds of curves in a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Shapes {
     Linear,

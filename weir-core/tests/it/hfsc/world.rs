@@ -19,10 +19,10 @@ pub struct Row {
     pub ul: Option<Curve>,
 }
 
-/// The longest packet.
+/// In bytes.
 pub const LENGTH_MAX: u64 = 1500;
 
-/// What becomes of the credit under an upper limit.
+/// The rule for the credit under an upper limit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Credit {
     Bounded,
@@ -94,7 +94,7 @@ pub fn tree_with(line: u64, rows: &[Row], rule: Credit) -> Tree {
     Tree::new(line, Bytes::new(LENGTH_MAX), params, classes).expect("rows are a tree")
 }
 
-/// The registered scheduler.
+/// Builds the registered scheduler.
 pub fn hfsc(tree: &Tree) -> Box<dyn Scheduler + Send> {
     (find("hfsc").expect("hfsc is registered").build)(tree).expect("the tree suits hfsc")
 }
@@ -104,7 +104,7 @@ pub fn is_leaf(rows: &[Row], index: usize) -> bool {
     rows.iter().all(|row| row.parent != Some(index))
 }
 
-/// What waits in the leaves, by charged length.
+/// The packets that wait in the leaves, by charged length.
 #[derive(Clone)]
 pub struct Leaves(pub Vec<VecDeque<u64>>);
 
@@ -124,7 +124,6 @@ impl Leaves {
     }
 }
 
-/// Seeded draws.
 pub struct Random(random::Random);
 
 impl Random {

@@ -10,7 +10,6 @@ use weir_core::random::Random;
 use weir_core::sched::{Scheduler, Selection, Tree};
 use weir_core::units::{Instant, Quantity};
 
-/// Seeded draws.
 struct Draws(Random);
 
 impl Draws {

@@ -28,7 +28,7 @@ pub fn tree(line: u64, rows: &[Row]) -> Tree {
     Tree::new(line, Bytes::new(1514), Params::new(), classes).expect("rows are a tree")
 }
 
-/// The sound scheduler.
+/// Builds the sound scheduler.
 pub fn htb(tree: &Tree) -> Box<dyn Scheduler + Send> {
     build("htb", tree)
 }
@@ -38,7 +38,7 @@ pub fn build(keyword: &str, tree: &Tree) -> Box<dyn Scheduler + Send> {
     (find(keyword).expect("it is registered").build)(tree).expect("the tree suits it")
 }
 
-/// What waits in the leaves, by charged length.
+/// The packets that wait in the leaves, by charged length.
 #[derive(Clone)]
 pub struct Leaves(pub Vec<VecDeque<u64>>);
 

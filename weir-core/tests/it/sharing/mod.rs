@@ -15,11 +15,10 @@ use weir_core::units::{Bytes, Quantity, Rate};
 pub struct Class {
     /// Index of the parent, `None` under the link.
     pub parent: Option<usize>,
-    /// bit/s.
+    /// In bit/s.
     pub rate: u64,
-    /// Whether it may borrow.
     pub borrow: bool,
-    /// 0 to 7.
+    /// From 0 to 7.
     pub priority: u64,
     /// Charged length of its packets; 0 means that it is idle.
     pub packet: u32,
@@ -41,12 +40,10 @@ impl Class {
         self.of(0)
     }
 
-    /// Forbids borrowing.
     pub const fn alone(self) -> Class {
         Class { borrow: false, ..self }
     }
 
-    /// Sets the priority.
     pub const fn priority(self, priority: u64) -> Class {
         Class { priority, ..self }
     }

@@ -14,7 +14,7 @@ use weir_link::events::feed::Feed;
 use weir_link::events::{self, EVENTS_MAX, Event, EventLog, Kind, Reporter};
 use weir_link::status::Board;
 
-/// See the module.
+/// Signs of life, alarms and events of a forwarder.
 pub struct Health {
     /// The name of the deployment.
     name: String,
@@ -27,9 +27,9 @@ pub struct Health {
     events: Events,
     reporter: Reporter,
     denials: Denials,
-    /// Events that no keeper has heard yet.
+    /// Events that no keeper has received yet.
     unreported: VecDeque<Event>,
-    /// How many events no keeper will hear: too many happened without one.
+    /// How many events no keeper will receive: too many happened without one.
     forgotten: u64,
 }
 
@@ -71,7 +71,7 @@ impl Health {
         self.interval
     }
 
-    /// Tells what happened, and gives a sign of life if every loop gave one.
+    /// Reports events, and gives a sign of life if every loop gave one.
     pub fn handle(&mut self, now: Instant, keeper: &KeeperLink) {
         if now.saturating_duration_since(self.beaten) < self.interval {
             return;
@@ -93,14 +93,20 @@ impl Health {
         self.events.alarms.go_on_from(before);
     }
 
-    /// Tells that no client is served, for this reason.
+    /// Reports that no client is served, for this reason.
     pub fn refuse_clients(&self, error: &SystemError) {
         report(&self.reporter, Kind::ControlRefused, "every client", &error.to_string());
     }
 
-    /// Tells the keeper what happened. Without one, the latest events wait for the next.
+    /// Sends events to the keeper. Without one, the latest events wait for the next.
     fn report_events(&mut self, keeper: &KeeperLink) {
         self.events.alarms.check();
+        self.report_new(keeper);
+    }
+
+    /// Tells the keeper what threads reported since it was last told, without waiting for the next
+    /// sign of life.
+    pub fn report_new(&mut self, keeper: &KeeperLink) {
         let mut new = Vec::new();
         self.events.log.take(|event| new.push(event));
         new.into_iter().for_each(|event| self.keep(event));
@@ -125,7 +131,7 @@ impl Health {
             && let Some(event) = self.unreported.pop_front()
         {
             if !keeper.send(&Report::Event(Box::new(event.clone()))) {
-                // It is slow, or gone: then the next one hears it.
+                // It is slow, or gone: then the next one receives it.
                 self.unreported.push_front(event);
                 break;
             }
@@ -137,7 +143,7 @@ impl Health {
         self.events.feed.push(event);
     }
 
-    /// Gives clients an event, and keeps it until a keeper has heard it.
+    /// Gives clients an event, and keeps it until a keeper has received it.
     pub fn keep(&mut self, event: Event) {
         self.pass_on(event.clone());
         if self.unreported.len() >= EVENTS_MAX
@@ -176,7 +182,7 @@ pub(super) mod tests {
         Event::at(Kind::RsvpDied, 1, About { detail: &detail, ..About::default() })
     }
 
-    /// Returns the words of what the keeper heard: `beat`, an event's detail, `lost N`.
+    /// Returns the reports that the keeper received, in words: `beat`, an event's detail, `lost N`.
     fn words(keeper: &Channel) -> Vec<String> {
         let word = |report| match report {
             Report::Beat => "beat".to_owned(),

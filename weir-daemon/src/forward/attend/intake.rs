@@ -6,12 +6,12 @@ use std::time::Duration;
 use weir_host::watch::Waker;
 use weir_link::status::Board;
 
-/// See the module.
+/// The intake of all loops, as it is requested of them.
 pub struct IntakeOfAll {
     boards: Vec<Arc<Board>>,
     /// For each loop; there may be more.
     wakers: Vec<Arc<Waker>>,
-    /// Whether it was opened last, or closed; `None` as long as it never was.
+    /// The last request: open or closed; `None` before the first.
     wanted: Option<bool>,
     /// How long each loop is waited for, as long as one has not followed.
     due: Option<Duration>,

@@ -14,7 +14,7 @@ use weir_link::authority::AuthorityClient;
 use weir_link::change::history::{History, Texts};
 use weir_link::events::{About, Event, Kind};
 
-/// See the module.
+/// The forwarder's end of the channel to its keeper.
 pub struct KeeperLink {
     channel: Channel,
     /// Whether the keeper still listens.
@@ -27,8 +27,8 @@ pub struct KeeperLink {
     loss: Option<Event>,
     /// The claim of the interfaces, with the descriptors that hold it.
     claim: Vec<(ClaimPart, Vec<OwnedFd>)>,
-    /// Channels and a descriptor of this process, for the next keeper.
-    spare: Vec<OwnedFd>,
+    /// The descriptor of this process by which a keeper watches it, for the next one.
+    process: Option<OwnedFd>,
     handles: KeeperHandles,
 }
 
@@ -45,7 +45,7 @@ pub struct KeeperHandles {
 pub enum Order {
     /// Open the intake of every port, or close it.
     Intake(bool),
-    /// Measure delays anew.
+    /// Begin the measurement of delays anew.
     Mark,
     /// Send what waits for up to this time, and end.
     Drain(Duration),
@@ -69,8 +69,8 @@ impl KeeperLink {
         keeper_pid: Arc<AtomicU32>,
         handles: KeeperHandles,
     ) -> Self {
-        let (claim, spare) = (Vec::new(), Vec::new());
-        Self { channel, has_keeper: true, keeper_pid, name, loss: None, claim, spare, handles }
+        let (loss, claim, process) = (None, Vec::new(), None);
+        Self { channel, has_keeper: true, keeper_pid, name, loss, claim, process, handles }
     }
 
     /// Returns whether there is a keeper.
@@ -83,7 +83,7 @@ impl KeeperLink {
         self.has_keeper.then(|| self.channel.as_fd())
     }
 
-    /// Tells the keeper something; one that died does not hear it. Returns whether it was sent.
+    /// Sends a report to the keeper, unless it has died. Returns whether it was sent.
     pub fn send(&self, report: &Report) -> bool {
         self.has_keeper && self.channel.send(report, &[]).is_ok()
     }
@@ -115,9 +115,9 @@ impl KeeperLink {
                 self.claim.push((part, descriptors));
                 return None;
             }
-            Command::Spare { keeper } => {
+            Command::KeptBy { keeper } => {
                 self.keeper_pid.store(keeper, Ordering::Relaxed);
-                self.spare = descriptors;
+                self.process = descriptors.into_iter().next();
                 return None;
             }
             Command::Intake(is_open) => Order::Intake(is_open),
@@ -144,22 +144,22 @@ impl KeeperLink {
         loss
     }
 
-    /// Makes the next keeper's channels those to the keeper, and tells it the `history` of the
-    /// link. Returns its ends, authority first, and the event that there was none.
+    /// Makes channels to the next keeper, and tells it the `history` of the link. Returns its ends,
+    /// authority first, and the event that there was none. It may die at once as well: then another
+    /// one gets channels of its own.
     ///
     /// # Errors
-    /// When there is a keeper, or there are no channels for another one.
+    /// When there is a keeper, none ever said that it is, or there are no descriptors left.
     pub fn hand_over(&mut self, history: History) -> Result<(Vec<OwnedFd>, Option<Event>), String> {
         if self.has_keeper {
             let keeper = self.keeper_pid.load(Ordering::Relaxed);
             return Err(format!("its keeper, process {keeper}, runs"));
         }
-        let spare: Result<[OwnedFd; SPARE], _> = std::mem::take(&mut self.spare).try_into();
-        let Ok([authority, commands, own_authority, own_commands, process]) = spare else {
-            return Err("it has no channels for another keeper; stop it and start anew".to_owned());
-        };
-        self.handles.authority.reconnect(Channel::from(own_authority));
-        self.channel = Channel::from(own_commands);
+        let process = self.process.as_ref().ok_or("it never had a keeper")?;
+        let pair = || Channel::pair().map_err(|error| error.to_string());
+        let ((authority, own_authority), (commands, own_commands)) = (pair()?, pair()?);
+        self.handles.authority.reconnect(own_authority);
+        self.channel = own_commands;
         self.has_keeper = true;
         for (part, copies) in &self.claim {
             let copies: Vec<_> = copies.iter().map(AsFd::as_fd).collect();
@@ -168,16 +168,13 @@ impl KeeperLink {
         self.give(&Report::History(Box::new(history)), &[]);
         let kept = [process.as_fd(), self.handles.listener.as_fd()];
         self.give(&Report::Takeover(std::process::id()), &kept);
-        Ok((vec![authority, commands], self.loss.take()))
+        Ok((vec![authority.into(), commands.into()], self.loss.take()))
     }
 
     fn give(&self, report: &Report, descriptors: &[BorrowedFd<'_>]) {
         let _gone: Result<(), SystemError> = self.channel.send(report, descriptors);
     }
 }
-
-/// The descriptors for the next keeper.
-const SPARE: usize = 5;
 
 #[cfg(test)]
 pub(super) mod tests {
@@ -200,14 +197,11 @@ pub(super) mod tests {
         std::iter::from_fn(|| next().map(|(report, _)| report)).collect()
     }
 
-    /// Gives a link the channels of a next keeper; returns that one's end.
-    pub fn spare(keeper: &Channel) {
-        let pairs = [(); 2].map(|()| Channel::pair().expect("there are descriptors"));
-        let [(authority, own_authority), (commands, own_commands)] = &pairs;
+    /// Tells a link that process 9 is its keeper.
+    pub fn keep(keeper: &Channel) {
         let process = std::fs::File::open("/proc/self/stat").expect("it is there");
-        let ends = [authority, commands, own_authority, own_commands].map(AsFd::as_fd);
-        let descriptors = [ends.as_slice(), &[process.as_fd()]].concat();
-        keeper.send(&Command::Spare { keeper: 9 }, &descriptors).expect("the link is there");
+        let kept = Command::KeptBy { keeper: 9 };
+        keeper.send(&kept, &[process.as_fd()]).expect("the link is there");
     }
 
     fn words(link: &mut KeeperLink) -> Vec<String> {
@@ -229,7 +223,7 @@ pub(super) mod tests {
             (Command::Open(Box::default()), ""),
             (Command::Read(Box::default()), ""),
             (Command::Reservations, ""),
-            (Command::Spare { keeper: 8 }, ""),
+            (Command::KeptBy { keeper: 8 }, ""),
         ];
         for (command, expected) in rows {
             let (mut link, keeper) = link();
@@ -263,7 +257,7 @@ pub(super) mod tests {
     #[test]
     fn only_a_link_that_lost_its_keeper_takes_another_and_reports_it_all() {
         let (mut link, keeper) = link();
-        spare(&keeper);
+        keep(&keeper);
         assert!(words(&mut link).is_empty());
         let refused = link.hand_over(History::default());
         assert!(refused.is_err_and(|why| why == "its keeper, process 9, runs"));
@@ -279,11 +273,11 @@ pub(super) mod tests {
             reported[0].starts_with("History(") && reported[1].starts_with("Takeover("),
             "{reported:?}"
         );
-        // The next one is heard, and when it ends there are no channels for a third.
+        // The next one is heard, and when it ends before it said that it is there, a third comes.
         next.send(&Command::Mark, &[]).expect("the link is there");
         assert_eq!(words(&mut link), ["Mark"]);
         drop(next);
         assert_eq!(words(&mut link), ["Lost(Event {"]);
-        assert!(link.hand_over(History::default()).is_err_and(|why| why.contains("no channels")));
+        assert!(link.hand_over(History::default()).is_ok());
     }
 }

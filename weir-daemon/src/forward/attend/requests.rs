@@ -17,16 +17,16 @@ use weir_host::error::SystemError;
 use weir_link::change::history::Texts;
 use weir_link::events::{Kind, Reporter};
 
-/// See the module.
+/// Requests that the threads of clients hand to the first thread.
 pub struct Requests {
     listener: ControlListener,
     /// Requests of the socket's clients, from their threads.
     incoming: Receiver<ForwarderRequest>,
     policies: Arc<Policies>,
     questions: Arc<Questions>,
-    /// Those who wait for what the deployment contains.
+    /// Clients that wait for the contents of the deployment.
     readers: Vec<Sender<Result<Texts, String>>>,
-    /// Who waits for a restart.
+    /// The client that waits for a restart.
     restarter: Option<Sender<Result<String, String>>>,
     reporter: Reporter,
 }
@@ -73,6 +73,9 @@ impl Requests {
                 keeper.send(&Report::ReadAnew);
             }
             ForwarderRequest::Report(report, reported) => {
+                // The event of a change is not lost with a forwarder that dies once a client has
+                // heard of it.
+                health.report_new(keeper);
                 keeper.send(&report);
                 // Nobody may wait.
                 let _unheard = reported.send(());
@@ -115,7 +118,7 @@ impl Requests {
         Ok(ends)
     }
 
-    /// Tells the client that asked for a restart what became of it.
+    /// Sends the outcome of a restart to the client that requested it.
     pub fn restarted(&mut self, outcome: Result<String, String>) {
         self.policies.set_leaving(outcome.is_ok());
         if outcome.is_ok() {
@@ -143,14 +146,14 @@ impl Requests {
         }
     }
 
-    /// Asks for sessions of reservations by this channel from now on.
+    /// Requests the sessions of reservations by this channel from now on.
     pub fn take_questions(&self, channel: Channel) {
         self.questions.take(channel);
     }
 
-    /// Has nobody wait for a keeper that is gone.
+    /// Ends the wait of clients for a keeper that is gone.
     pub fn lose_keeper(&mut self) {
-        // They are told that nothing came.
+        // They see that the channel is closed.
         self.readers.clear();
         if let Some(reply) = self.restarter.take() {
             let why = "its keeper ended before the new process took over; the link goes on";
@@ -175,7 +178,7 @@ impl Requests {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keeper::tests::{link, received, spare};
+    use super::super::keeper::tests::{keep, link, received};
     use super::*;
     use crate::forward::attend::health;
     use crate::forward::policies;
@@ -190,7 +193,7 @@ mod tests {
         keeper: KeeperLink,
         health: Health,
         sender: Sender<ForwarderRequest>,
-        /// The keeper's end.
+        /// The keeper's end of the channel.
         other: Option<Channel>,
     }
 
@@ -216,7 +219,7 @@ mod tests {
             self.requests.lose_keeper();
         }
 
-        /// Asks for something; returns where the outcome comes.
+        /// Sends a request; returns where the outcome arrives.
         fn ask<T>(
             &mut self,
             request: fn(Sender<Result<T, String>>) -> ForwarderRequest,
@@ -290,7 +293,7 @@ mod tests {
         assert_eq!(reader.try_recv(), Err(TryRecvError::Disconnected));
         assert!(refusal(&world.ask(ForwarderRequest::Restart)).contains("takes the link over"));
         assert!(refusal(&world.ask(ForwarderRequest::ReadAnew)).contains("name the deployment"));
-        assert!(refusal(&world.ask(ForwarderRequest::HandOver)).contains("no channels"));
+        assert!(refusal(&world.ask(ForwarderRequest::HandOver)).contains("never had a keeper"));
     }
 
     #[test]
@@ -302,7 +305,7 @@ mod tests {
         assert!(world.refuses_change().contains("the link restarts"));
         world.requests.restarted(Err("the file is wrong".to_owned()));
         assert!(changes(&world));
-        spare(world.other.as_ref().expect("there is a keeper"));
+        keep(world.other.as_ref().expect("there is a keeper"));
         assert!(world.keeper.handle(1).is_none());
         world.lose_keeper();
         assert!(changes(&world));
@@ -319,6 +322,7 @@ mod tests {
     fn the_keeper_gets_a_report_before_the_client_goes_on() {
         let mut world = World::new();
         let (reported, done) = mpsc::channel();
+        report(&world.requests.reporter, Kind::PolicyChanged, "d", "change 2");
         world
             .sender
             .send(ForwarderRequest::Report(Box::new(Report::Confirmed), reported))
@@ -326,7 +330,11 @@ mod tests {
         assert_eq!(done.try_recv(), Err(TryRecvError::Empty));
         world.turn();
         assert_eq!(done.try_recv(), Ok(()));
-        assert_eq!(world.reported(), ["Confirmed"]);
+        let reported = world.reported();
+        assert!(
+            reported[0].contains("PolicyChanged") && reported[1] == "Confirmed",
+            "{reported:?}"
+        );
         assert!(
             refusal(&world.ask(ForwarderRequest::HandOver)).contains("its keeper, process 7, runs")
         );

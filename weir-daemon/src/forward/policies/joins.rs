@@ -13,7 +13,7 @@ use weir_host::wait::realtime_ns;
 use weir_link::change::history::{Counts, Entry, Joined, Origin, TABLE_MAX};
 use weir_link::change::join::{Joins, set_identities};
 use weir_link::status::{Rows, Status};
-use weir_policy::policy::{Seating, Wish};
+use weir_policy::policy::{JoinRequest, Seating};
 use weir_trace::record;
 
 /// A sound request for classes to join and leave, in the directions of one policy.
@@ -45,7 +45,7 @@ impl Policies {
         state.check(Origin::Class)?;
         let (ways, file) = state.places_of(direction.as_deref())?;
         let policy = &state.deployment.directions[ways[0]].policy;
-        let outcome = policy.seat(&Wish { remove, tables: &tables, name: "the request" });
+        let outcome = policy.seat(&JoinRequest { remove, tables: &tables, name: "the request" });
         let mut changed = found(&outcome);
         let seatings = outcome.plan.filter(|_| changed.errors == 0).unwrap_or_default();
         if let Some(long) = seatings.iter().find(|seating| bytes(seating) > TABLE_MAX) {

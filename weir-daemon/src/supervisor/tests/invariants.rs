@@ -59,7 +59,7 @@ fn nothing_happens_after_the_end() {
     world.step("tick");
 }
 
-/// A supervisor that has asked something hears the answer first.
+/// A supervisor that has asked a question gets the answer first.
 fn unanswered(script: &[&str], event: Event) {
     let mut world = World::running("");
     script.iter().for_each(|line| world.step(line));

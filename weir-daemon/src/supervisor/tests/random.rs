@@ -20,9 +20,9 @@ struct Process {
     is_ready: bool,
     /// The intake that it was told, until it says that it is so.
     due: Option<bool>,
-    /// Whether it takes frames, or was told to and has not said otherwise.
+    /// It takes frames, or was ordered to and has not said otherwise.
     takes: bool,
-    /// Whether it is told to end, and says nothing more.
+    /// It was ordered to end, and says nothing more.
     ends: bool,
 }
 

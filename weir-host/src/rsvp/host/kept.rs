@@ -18,7 +18,7 @@ pub struct Kept {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread says.
+/// The status that the thread shares.
 #[derive(Debug)]
 struct Seen {
     status: Mutex<HostStatus>,
@@ -71,7 +71,7 @@ impl Kept {
 impl Drop for Kept {
     /// Takes the reservation back before it returns.
     fn drop(&mut self) {
-        // A thread that ended by itself hears nothing.
+        // A thread that ended by itself receives nothing.
         let _ended = self.stop.write_all(&[0]);
         if let Some(thread) = self.thread.take() {
             let _ended = thread.join();

@@ -1,14 +1,14 @@
 //! A host that announces a flow, or reserves for one: a node of RSVP for one session.
 //!
-//! [`Host::open`] needs CAP_NET_RAW. [`Host::turn`] never waits, and says in [`Told`] what became
-//! of the flow; [`Host::wait`] waits until the next turn is due. Other programs of this kind may
-//! run beside it: each sees only the messages of its own session, and `door.rs` lets
+//! [`Host::open`] needs CAP_NET_RAW. [`Host::turn`] never waits, and returns in [`HostEvent`]s what
+//! happened to the flow; [`Host::wait`] waits until the next turn is due. Other programs of this
+//! kind may run beside it: each sees only the messages of its own session, and `listener.rs` lets
 //! others on the machine list it and end it. Without refreshes the network forgets, so a process
 //! that dies reserves no more after some refresh periods.
 
-mod door;
+mod events;
 mod kept;
-mod told;
+mod listener;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -23,9 +23,9 @@ use weir_rsvp::node::{
 use weir_rsvp::receiver::Receiver;
 use weir_rsvp::wire::{Cause, Filter, Reservation, Session};
 
-pub use door::{end, list};
+pub use events::{HostEvent, HostStatus, Role, State, protocol_name};
 pub use kept::Kept;
-pub use told::{HostStatus, Role, State, Told, protocol_name};
+pub use listener::{end, list};
 pub use weir_rsvp::receiver::{Asked, Receiving, rate_text};
 
 use super::driver::{AdmitAll, Driver};
@@ -35,26 +35,26 @@ use super::open::{Descriptors, Role as SocketRole};
 use super::routing::{HostInterface, host_interfaces};
 use crate::error::{Result, SystemError};
 use crate::wait::realtime_ns;
-use door::Door;
+use listener::HostListener;
 
-/// What a host is to do.
+/// The settings of a host in one session.
 #[derive(Clone, Debug)]
 pub struct HostPlan {
-    /// The session.
+    /// The session in which it sends or receives.
     pub session: Session,
     /// The only interface; without it all that are up and have an address.
     pub interface: Option<String>,
-    /// How often the network is told again.
+    /// The refresh period of Path or Resv messages.
     pub refresh: Duration,
     /// The text of a file of keys, with which messages are signed and checked.
     pub keys: Option<String>,
-    /// What it does in the session.
-    pub wish: Wish,
+    /// The flow that it announces, or the reservation that it makes.
+    pub request: HostRequest,
 }
 
 /// A side of a flow.
 #[derive(Clone, Debug)]
-pub enum Wish {
+pub enum HostRequest {
     /// It sends the flow, and announces it.
     Send(Sending),
     /// It receives the flow, and reserves for it.
@@ -68,7 +68,7 @@ pub struct Sending {
     pub from: Option<IpAddr>,
     /// The port that it sends from; 0 for any.
     pub port: u16,
-    /// What it sends at most. A largest packet of 0 is the MTU of its interface.
+    /// The most that it sends. A largest packet of 0 is the MTU of its interface.
     pub tspec: Tspec,
     /// The IP TTL of its packets.
     pub ttl: u8,
@@ -77,16 +77,16 @@ pub struct Sending {
 /// A host at work in one session.
 pub struct Host {
     driver: Driver<KernelNetwork>,
-    door: Door,
+    listener: HostListener,
     session: Session,
     side: Side,
     state: State,
     begun: Instant,
-    /// What is told with the next turn.
-    untold: Vec<Told>,
+    /// Events for the next turn to return.
+    events: Vec<HostEvent>,
 }
 
-/// What the host is in its session.
+/// The role of the host in its session.
 enum Side {
     /// A sender, named so, which sends this at most.
     Sender(Filter, Tspec),
@@ -106,32 +106,32 @@ impl Host {
         let names: Vec<String> = interfaces.iter().map(|one| one.name.clone()).collect();
         let mut network = KernelNetwork::new(descriptors, &names)?;
         let group = plan.session.destination;
-        if group.is_multicast() && matches!(plan.wish, Wish::Receive(_)) {
+        if group.is_multicast() && matches!(plan.request, HostRequest::Receive(_)) {
             (0..names.len() as u16)
                 .try_for_each(|at| network.join(group, InterfaceId(at), true))?;
         }
         let params = node_params(&plan, &interfaces)?;
         network.show_only(plan.session);
         let mut driver = Driver::new(params, network);
-        let door = Door::open()?;
-        let HostPlan { session, wish, .. } = plan;
+        let listener = HostListener::open()?;
+        let HostPlan { session, request, .. } = plan;
         let begun = Driver::<KernelNetwork>::now();
-        let (side, first) = match wish {
-            Wish::Send(sending) => {
+        let (side, first) = match request {
+            HostRequest::Send(sending) => {
                 let at = interfaces.iter().find(|one| one.addresses.contains(&own));
                 let mtu = at.map_or(MTU_UNKNOWN, |one| one.mtu);
                 let sender = Filter::new(own, sending.port);
                 let tspec = announce(&mut driver, (session, sender), sending, mtu)?;
-                let first = Told::Announced { sender: told::place(&sender), tspec };
+                let first = HostEvent::Announced { sender: events::place(&sender), tspec };
                 (Side::Sender(sender, tspec), first)
             }
-            Wish::Receive(receiving) => {
+            HostRequest::Receive(receiving) => {
                 let receiver = Receiver::new(session, own, receiving);
-                (Side::Receiver(receiver), Told::Listening(session))
+                (Side::Receiver(receiver), HostEvent::Listening(session))
             }
         };
-        let (state, untold) = (State::Waiting, vec![first]);
-        Ok(Self { driver, door, session, side, state, begun, untold })
+        let (state, events) = (State::Waiting, vec![first]);
+        Ok(Self { driver, listener, session, side, state, begun, events })
     }
 
     /// Returns the time of its clock.
@@ -139,19 +139,20 @@ impl Host {
         Driver::<KernelNetwork>::now()
     }
 
-    /// Takes what came and carries out what is due; says what is new. Never waits.
-    pub fn turn(&mut self) -> (Vec<Told>, Option<Instant>) {
+    /// Handles the messages that arrived and the actions that are due; returns the events and when
+    /// the next turn is due. Never waits.
+    pub fn turn(&mut self) -> (Vec<HostEvent>, Option<Instant>) {
         self.driver.call(|node, _| node.raise_sequence(realtime_ns()));
         let turn = self.driver.turn(&mut AdmitAll);
         let mut deadline = turn.deadline;
         for event in turn.events {
-            self.hear(event);
+            self.handle(event);
         }
         if self.claim() {
             deadline = Some(Driver::<KernelNetwork>::now());
         }
-        self.door.serve(&self.status());
-        (std::mem::take(&mut self.untold), deadline)
+        self.listener.serve(&self.status());
+        (std::mem::take(&mut self.events), deadline)
     }
 
     /// Waits until a turn is due, something came, or one of `others` is readable.
@@ -159,16 +160,17 @@ impl Host {
     /// # Errors
     /// When the system refuses to wait.
     pub fn wait(&self, deadline: Option<Instant>, others: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let all: Vec<_> = [self.door.as_fd()].into_iter().chain(others.iter().copied()).collect();
+        let all: Vec<_> =
+            [self.listener.as_fd()].into_iter().chain(others.iter().copied()).collect();
         self.driver.wait(deadline, &all)
     }
 
-    /// Returns whether someone on this machine asked it to end ([`end`]).
+    /// Returns whether a program on this machine requested its end ([`end`]).
     pub fn is_released(&self) -> bool {
-        self.door.is_released()
+        self.listener.is_released()
     }
 
-    /// Returns what there is to see.
+    /// Returns the status, as other programs on this machine see it.
     pub fn status(&self) -> HostStatus {
         let (role, senders, asked) = match &self.side {
             Side::Sender(sender, tspec) => (Role::Sender, vec![(sender, tspec)], None),
@@ -188,7 +190,7 @@ impl Host {
             destination: self.session.destination,
             protocol: self.session.protocol,
             port: self.session.port,
-            senders: senders.iter().map(|(sender, _)| told::place(sender)).collect(),
+            senders: senders.iter().map(|(sender, _)| events::place(sender)).collect(),
             style: asked.map(|reservation| reservation.style.to_string()),
             service: asked.and_then(Reservation::service).map(|service| service.to_string()),
             rate,
@@ -197,7 +199,7 @@ impl Host {
         }
     }
 
-    /// Returns how the flow stands.
+    /// Returns the state of the flow.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -208,7 +210,8 @@ impl Host {
     }
 
     /// Withdraws the flow or the reservation, so that the network need not wait for its end. Where
-    /// the neighbour acknowledges messages, it waits until it did, or was told three times.
+    /// the neighbour acknowledges messages, it waits for that, or until the message was sent three
+    /// times.
     pub fn end(mut self) {
         let session = self.session;
         self.driver.call(|node, call| match &mut self.side {
@@ -231,30 +234,34 @@ impl Host {
         }
     }
 
-    /// Notes what the node says.
-    fn hear(&mut self, event: Event) {
+    /// Handles an event of the node.
+    fn handle(&mut self, event: Event) {
         match (event, &mut self.side) {
             (Event::Path { sender, tspec, adspec, .. }, Side::Receiver(receiver)) => {
                 let broken = adspec.as_ref().is_some_and(|path| path.general.broken);
-                if receiver.hear(sender, tspec, adspec) {
-                    self.untold.push(Told::Sender { sender: told::place(&sender), tspec, broken });
+                if receiver.note_sender(sender, tspec, adspec) {
+                    self.events.push(HostEvent::Sender {
+                        sender: events::place(&sender),
+                        tspec,
+                        broken,
+                    });
                 }
             }
             (Event::PathGone { sender, .. }, Side::Receiver(receiver)) => {
                 receiver.forget(&sender);
-                self.untold.push(Told::SenderGone { sender: told::place(&sender) });
+                self.events.push(HostEvent::SenderGone { sender: events::place(&sender) });
             }
             (Event::Confirmed { node, .. }, Side::Receiver(receiver))
                 if receiver.asked().is_some() =>
             {
-                self.stand(State::Accepted { by: Some(node) });
+                self.set_state(State::Accepted { by: Some(node) });
             }
             (Event::ResvError { error, .. }, Side::Receiver(_)) => {
                 if error.not_guilty {
                     let Cause { code, value } = error.cause;
-                    self.untold.push(Told::OtherRefused { by: error.node, code, value });
+                    self.events.push(HostEvent::OtherRefused { by: error.node, code, value });
                 } else {
-                    self.stand(State::refused(&error));
+                    self.set_state(State::refused(&error));
                 }
             }
             (Event::Reserved { reservation, .. }, Side::Sender(..)) => {
@@ -262,25 +269,25 @@ impl Host {
                     Some(_) => State::Accepted { by: None },
                     None => State::Waiting,
                 };
-                self.untold.push(Told::Reserved { reservation });
+                self.events.push(HostEvent::Reserved { reservation });
                 self.state = state;
             }
             (Event::PathError { error, .. }, Side::Sender(..)) => {
-                self.stand(State::refused(&error));
+                self.set_state(State::refused(&error));
             }
             _ => {}
         }
     }
 
-    /// The network decided.
-    fn stand(&mut self, state: State) {
+    /// Records the network's decision, as an event if it is new.
+    fn set_state(&mut self, state: State) {
         if self.state != state {
-            self.untold.push(Told::State(state.clone()));
+            self.events.push(HostEvent::State(state.clone()));
             self.state = state;
         }
     }
 
-    /// A receiver claims what is news. Returns whether a turn has to follow.
+    /// A receiver makes or changes its reservation. Returns whether a turn has to follow.
     fn claim(&mut self) -> bool {
         let Side::Receiver(receiver) = &mut self.side else { return false };
         match self.driver.call(|node, call| receiver.claim(call, node)) {
@@ -288,10 +295,10 @@ impl Host {
             Ok(true) => {
                 let asked = receiver.asked().cloned();
                 self.state = if asked.is_some() { State::Asked } else { State::Waiting };
-                self.untold.extend(asked.map(Told::Asked));
+                self.events.extend(asked.map(HostEvent::Asked));
             }
             Err(why) => {
-                self.stand(State::Impossible { why });
+                self.set_state(State::Impossible { why });
                 return false;
             }
         }
@@ -299,7 +306,7 @@ impl Host {
     }
 }
 
-/// Announces a flow from an interface of this MTU; returns what it sends at most.
+/// Announces a flow from an interface of this MTU; returns the Tspec that was announced.
 fn announce(
     driver: &mut Driver<KernelNetwork>,
     (session, sender): (Session, Filter),
@@ -327,7 +334,7 @@ fn host_error(action: &str, error: HostError, tspec: &Tspec) -> SystemError {
     SystemError::refused(action, why, "")
 }
 
-/// The interfaces that a plan means.
+/// Returns the interfaces that the plan selects.
 fn chosen(name: Option<&str>) -> Result<Vec<HostInterface>> {
     let present = host_interfaces()?;
     let names: Vec<&str> = present.iter().map(|one| one.name.as_str()).collect();
@@ -358,28 +365,28 @@ fn own_address(plan: &HostPlan, interfaces: &[HostInterface]) -> Result<IpAddr> 
         let why = format!("the addresses of this host are {}", listed(&texts));
         Err(SystemError::refused(action, why, cure))
     };
-    match &plan.wish {
-        Wish::Receive(_) if destination.is_multicast() => {
+    match &plan.request {
+        HostRequest::Receive(_) if destination.is_multicast() => {
             let found = own.iter().find(|one| one.is_ipv4() == destination.is_ipv4()).copied();
             found.map_or_else(
                 || refuse(format!("receive {destination}"), "use the other IP version"),
                 Ok,
             )
         }
-        Wish::Receive(_) if own.contains(&destination) => Ok(destination),
-        Wish::Receive(_) => refuse(
+        HostRequest::Receive(_) if own.contains(&destination) => Ok(destination),
+        HostRequest::Receive(_) => refuse(
             format!("receive packets to {destination}"),
             "name the address that the flow is sent to, on its receiver",
         ),
-        Wish::Send(_) if own.contains(&destination) => refuse(
+        HostRequest::Send(_) if own.contains(&destination) => refuse(
             format!("announce a flow to {destination}"),
             "a flow within a host needs no reservation",
         ),
-        Wish::Send(Sending { from: Some(from), .. }) if own.contains(from) => Ok(*from),
-        Wish::Send(Sending { from: Some(from), .. }) => {
+        HostRequest::Send(Sending { from: Some(from), .. }) if own.contains(from) => Ok(*from),
+        HostRequest::Send(Sending { from: Some(from), .. }) => {
             refuse(format!("send from {from}"), "name one of them after `--from`")
         }
-        Wish::Send(_) => {
+        HostRequest::Send(_) => {
             let found = source_to(SocketAddr::new(destination, port.max(1)));
             found.map_err(|cause| SystemError::new(format!("find the way to {destination}"), cause))
         }

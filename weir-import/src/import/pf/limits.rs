@@ -1,5 +1,6 @@
-//! What pfctl refuses in the numbers of a tree of queues: for `altq`, `eval_pfqueue` and its parts
-//! for `cbq`, `hfsc` and `priq`; for the newer kind, OpenBSD's grammar and `pfctl_load_queues`.
+//! The limits of pfctl for the numbers of a tree of queues: for `altq`, `eval_pfqueue` and its
+//! parts for `cbq`, `hfsc` and `priq`; for the newer kind, OpenBSD's grammar and
+//! `pfctl_load_queues`.
 //!
 //! Children whose bandwidths exceed their parent's together are only a warning of `altq`; the
 //! import lowers them. The newer kind compares no queue with its parent, nor `min` with
@@ -169,7 +170,7 @@ fn is_under(curves: &[Curve], whole: Curve) -> bool {
         })
 }
 
-/// What a curve gives in `at` milliseconds, in thousandths of a bit.
+/// Returns the data that a curve gives in `at` milliseconds, in thousandths of a bit.
 fn bits(curve: Curve, at: u64) -> u128 {
     let Curve { m1, d, m2 } = curve;
     let (first, rest) = (at.min(d), at.saturating_sub(d));

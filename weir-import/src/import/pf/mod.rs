@@ -39,7 +39,7 @@ struct Altq {
     limit: u64,
     /// The names of the queues at the top.
     top: Vec<Word>,
-    /// Whether it is of the newer kind.
+    /// OpenBSD's newer `queue`, without `altq`.
     is_new: bool,
 }
 

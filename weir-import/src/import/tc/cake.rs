@@ -67,7 +67,7 @@ pub(super) fn read(
     Some(())
 }
 
-/// Writes the queue.
+/// Writes the queue and the overhead of a cake.
 fn finish(one: &mut Discipline, draft: &Draft) {
     one.queue = vec![("dropper", quoted("fq-codel"))];
     if let Some(interval) = draft.interval {
@@ -146,7 +146,7 @@ struct Isolation {
     word: &'static str,
     /// The value of `hash`.
     hash: &'static str,
-    /// What a host is known by.
+    /// The address of a host, in a note.
     by: &'static str,
     /// Whether the flows of a host take turns as well.
     flows: bool,
@@ -194,7 +194,7 @@ const PLAIN: [&str; 13] = [
     "egress",
     "autorate-ingress",
 ];
-/// Those of them that change something that Weir does not have.
+/// The options among these that change something that Weir does not have.
 const LOSSES: [&str; 6] =
     ["nat", "wash", "ack-filter", "ack-filter-aggressive", "ingress", "autorate-ingress"];
 /// Names of round trips, in nanoseconds.
@@ -214,11 +214,11 @@ const CELLS: Coding = Framing::ATM.coding;
 /// A kind of link that cake has a keyword for.
 struct LinkKind {
     keyword: &'static str,
-    /// Bytes above IP.
+    /// Bytes in front of the IP header.
     bytes: i64,
-    /// The shortest packet.
+    /// The shortest packet on the line, in bytes.
     minimum: u64,
-    /// What the line adds.
+    /// The coding that the line adds.
     coding: Coding,
 }
 

@@ -12,7 +12,7 @@ use super::filters::Filter;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::classify::{MarkTest, PortRange, Prefix};
 
-/// Where packets go.
+/// The classes to which filters may lead.
 #[derive(Clone, Copy)]
 pub(super) struct Targets<'c> {
     pub ids: &'c [Handle],
@@ -36,7 +36,6 @@ pub(super) struct Chains<'c> {
 }
 
 impl<'c> Chains<'c> {
-    /// Starts without filters.
     pub(super) fn new(to: Targets<'c>) -> Self {
         let (of_class, entered) = (BTreeMap::new(), BTreeSet::new());
         Self { to, of_class, entered, rank: 0 }

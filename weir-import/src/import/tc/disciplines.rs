@@ -14,7 +14,7 @@ pub(super) struct Overhead {
     pub coding: Coding,
 }
 
-/// A discipline.
+/// A queueing discipline with the options that are translated.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Discipline {
     pub kind: String,
@@ -26,7 +26,7 @@ pub(super) struct Discipline {
     /// The number of bands of a `prio`, and the band of ordinary packets.
     pub bands: u64,
     pub ordinary: u64,
-    /// Keys of `[link.SCHEDULER]`.
+    /// Keys and values of `[link.SCHEDULER]`.
     pub parameters: Vec<Key>,
     /// The queue of a discipline without classes, and further keys of its one class.
     pub queue: Vec<Key>,
@@ -41,7 +41,7 @@ pub(super) struct Curve {
     pub m2: u64,
 }
 
-/// A class's options.
+/// The options of a class, as written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClassOptions {
     pub kind: String,
@@ -306,50 +306,28 @@ fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -
         keys.push(("root", quoted("linux")));
     }
     while let Some(word) = words.take() {
-        if let Some(option) = delay_option(&word.text, dropper) {
-            let value = words.value(option.what, option.parse, reading)?;
-            match value {
-                // tc sends no zero, so the kernel takes its default.
-                0 => reading.noted(line, format!("`{} 0` stands for the default", word.text)),
-                value => keys.push((option.key, (option.show)(value))),
+        let Some(option) = delay_option(&word.text, dropper) else {
+            reading.unknown((&word.text, word.span), "option here", &DELAY_KNOWN);
+            return None;
+        };
+        match option {
+            Delay::Flag(key, value) => keys.push((key, value.to_owned())),
+            Delay::LeftOut(what, parse) => {
+                words.value(what, parse, reading)?;
+                reading.approximated(line, format!("`{}` is left out", word.text));
             }
-            continue;
-        }
-        match word.text.as_str() {
-            "memory_limit" if dropper == "fq-codel" => {
+            Delay::Memory => {
                 let memory = words.value(A_SIZE, size_u32, reading)?;
                 if memory == 0 {
                     reading.approximated(line, DROPS_ALL);
                 }
                 keys.push(("memory", bytes(memory.min(MEMORY_MAX))));
             }
-            "ecn" => keys.push(("ecn", "true".to_owned())),
-            "noecn" => keys.push(("ecn", "false".to_owned())),
-            "bytemode" | "nobytemode" if dropper == "pie" => {
-                keys.push(("bytes", (word.text == "bytemode").to_string()));
-            }
-            "ce_threshold" => {
-                words.value(A_TIME, time, reading)?;
-                reading.approximated(line, "`ce_threshold` is left out");
-            }
-            "drop_batch" => {
-                words.value("a number", unsigned, reading)?;
-                reading.approximated(line, "`drop_batch` is left out");
-            }
-            other => {
-                let known = [
-                    "limit",
-                    "target",
-                    "interval",
-                    "flows",
-                    "quantum",
-                    "memory_limit",
-                    "ecn",
-                    "noecn",
-                ];
-                reading.unknown((other, word.span), "option here", &known);
-                return None;
-            }
+            Delay::Number(key, what, parse, show) => match words.value(what, parse, reading)? {
+                // tc sends no zero, so the kernel takes its default.
+                0 => reading.noted(line, format!("`{} 0` stands for the default", word.text)),
+                value => keys.push((key, show(value))),
+            },
         }
     }
     if dropper == "pie" && !keys.iter().any(|key| key.0 == "bytes") {
@@ -359,37 +337,31 @@ fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -
     Some(keys)
 }
 
-/// A number of `fq_codel`, `codel` or `pie`, of which tc takes 0 for none.
-struct DelayOption {
-    key: &'static str,
-    what: &'static str,
-    /// Refuses what tc or the kernel refuses.
-    parse: Parse,
-    show: Show,
+/// An option of `fq_codel`, `codel` or `pie`.
+#[derive(Clone, Copy)]
+enum Delay {
+    /// A number, of which tc takes 0 for none: its key, what it is, how it is read (which refuses
+    /// what tc or the kernel refuses) and written.
+    Number(&'static str, &'static str, Parse, Show),
+    /// A word that sets a key to a value.
+    Flag(&'static str, &'static str),
+    /// A value that Weir has no key for.
+    LeftOut(&'static str, Parse),
+    /// The memory of all its queues.
+    Memory,
 }
 
 type Parse = fn(&str) -> Option<u64>;
 type Show = fn(u64) -> String;
 
-/// Returns how a dropper reads the option of this name, if it has one.
-fn delay_option(name: &str, dropper: &str) -> Option<DelayOption> {
-    let plain = |value: u64| value.to_string();
-    let (key, what, parse, show): (_, _, Parse, Show) = match (name, dropper) {
-        ("limit", _) => ("limit", "a number of packets up to 4294967295", unsigned, packets),
-        ("target", _) => ("target", A_TIME, whole_microseconds, duration),
-        ("interval", "codel" | "fq-codel") => ("interval", A_TIME, whole_microseconds, duration),
-        ("tupdate", "pie") => ("update", A_TIME, whole_microseconds, duration),
-        ("alpha", "pie") => ("alpha", "a number from 0 to 32", |text| most(32, text), plain),
-        ("beta", "pie") => ("beta", "a number from 0 to 32", |text| most(32, text), plain),
-        ("flows", "fq-codel") => {
-            ("flows", "a number of flows up to 65536", |text| most(FLOWS_MAX, text), plain)
-        }
-        ("quantum", "fq-codel") => {
-            ("quantum", "a number of bytes up to 1048576", |text| most(QUANTUM_MAX, text), raised)
-        }
-        _ => return None,
-    };
-    Some(DelayOption { key, what, parse, show })
+/// Returns what the word means to a dropper, if it means something.
+fn delay_option(word: &str, dropper: &str) -> Option<Delay> {
+    let mut rows = DELAYS.iter();
+    rows.find(|row| row.0 == word && row.1.contains(&dropper)).map(|row| row.2)
+}
+
+fn plain(value: u64) -> String {
+    value.to_string()
 }
 
 /// Formats a quantum, of which the kernel raises small ones.
@@ -741,8 +713,8 @@ const FRAME: u64 = 1514;
 /// The most flows of `sfq` at a time, and the most packets of each.
 const SFQ_FLOWS_MAX: u64 = 65_408;
 const SFQ_DEPTH_MAX: u64 = 127;
-/// What the kernel takes at most for `fq_codel`: flows, also for the divisor of `sfq`, a quantum
-/// and memory in bytes.
+/// The kernel's upper limits for `fq_codel`: flows, also for the divisor of `sfq`, a quantum and
+/// memory in bytes.
 const FLOWS_MAX: u64 = 65_536;
 const QUANTUM_MAX: u64 = 1 << 20;
 const MEMORY_MAX: u64 = 1 << 31;
@@ -810,3 +782,53 @@ const CLASS_WORDS: [(&str, &[&str]); 5] = [
         ],
     ),
 ];
+
+/// The droppers of [`DELAYS`].
+const ALL: &[&str] = &["fq-codel", "codel", "pie"];
+const CODELS: &[&str] = &["fq-codel", "codel"];
+const FQ: &[&str] = &["fq-codel"];
+const PIE: &[&str] = &["pie"];
+const A_GAIN: &str = "a number from 0 to 32";
+/// The options of `fq_codel`, `codel` and `pie`, and which of them have each.
+const DELAYS: &[(&str, &[&str], Delay)] = &[
+    (
+        "limit",
+        ALL,
+        Delay::Number("limit", "a number of packets up to 4294967295", unsigned, packets),
+    ),
+    ("target", ALL, Delay::Number("target", A_TIME, whole_microseconds, duration)),
+    ("interval", CODELS, Delay::Number("interval", A_TIME, whole_microseconds, duration)),
+    ("tupdate", PIE, Delay::Number("update", A_TIME, whole_microseconds, duration)),
+    ("alpha", PIE, Delay::Number("alpha", A_GAIN, |text| most(32, text), plain)),
+    ("beta", PIE, Delay::Number("beta", A_GAIN, |text| most(32, text), plain)),
+    (
+        "flows",
+        FQ,
+        Delay::Number(
+            "flows",
+            "a number of flows up to 65536",
+            |text| most(FLOWS_MAX, text),
+            plain,
+        ),
+    ),
+    (
+        "quantum",
+        FQ,
+        Delay::Number(
+            "quantum",
+            "a number of bytes up to 1048576",
+            |text| most(QUANTUM_MAX, text),
+            raised,
+        ),
+    ),
+    ("memory_limit", FQ, Delay::Memory),
+    ("ecn", ALL, Delay::Flag("ecn", "true")),
+    ("noecn", ALL, Delay::Flag("ecn", "false")),
+    ("bytemode", PIE, Delay::Flag("bytes", "true")),
+    ("nobytemode", PIE, Delay::Flag("bytes", "false")),
+    ("ce_threshold", ALL, Delay::LeftOut(A_TIME, time)),
+    ("drop_batch", ALL, Delay::LeftOut("a number", unsigned)),
+];
+/// Those of them that a finding about another word names.
+const DELAY_KNOWN: [&str; 8] =
+    ["limit", "target", "interval", "flows", "quantum", "memory_limit", "ecn", "noecn"];

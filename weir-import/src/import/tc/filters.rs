@@ -10,9 +10,9 @@ use super::{A_HANDLE, Device, Handle, OBJECTS_MAX};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_core::packet::MacAddress;
 
-/// A filter.
+/// A filter with the rules for its packets.
 pub(super) struct Filter {
-    /// `None`: the root.
+    /// `None` for the root.
     pub parent: Option<Handle>,
     pub line: LineId,
     /// The smaller is tried first.
@@ -22,7 +22,7 @@ pub(super) struct Filter {
     pub rules: Vec<Vec<Key>>,
 }
 
-/// What all filters of one priority have in common.
+/// The properties that all filters of one priority share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Sort {
     kind: String,
@@ -35,7 +35,7 @@ pub(super) struct Sort {
 struct Draft {
     line: LineId,
     accepts: Accepts,
-    /// What `protocol` says; `accepts` follows `vlan_ethtype` as well.
+    /// The packets of `protocol`; `accepts` follows `vlan_ethtype` as well.
     outer: Accepts,
     /// The keys of a `u32`.
     selector: Option<Selector>,
@@ -46,13 +46,13 @@ struct Draft {
     police: Option<String>,
     parent: Option<Handle>,
     prio: Option<u32>,
-    /// What `handle` says, which `fw` compares with the mark.
+    /// The number after `handle`, which `fw` compares with the mark.
     handle: Option<Word>,
     mark: Option<Mark>,
     kind: String,
 }
 
-/// What a `fw` filter compares.
+/// The comparison of a `fw` filter.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     value: u32,
@@ -64,9 +64,9 @@ struct Mark {
 enum Accepts {
     All,
     Type(EthernetType),
-    /// Those with a VLAN tag.
+    /// Packets with a VLAN tag.
     Tagged,
-    /// Those with a length in place of a type.
+    /// Packets with a length in place of a type.
     Untyped,
 }
 
@@ -326,7 +326,7 @@ impl Draft {
 }
 
 impl Mark {
-    /// Parses `VALUE[/MASK]`.
+    /// Reads `VALUE[/MASK]`, in the bases of C.
     fn parse(text: &str) -> Option<Mark> {
         let (value, mask) = text.split_once('/').unwrap_or((text, "0xffffffff"));
         let bits = |text: &str| base0(text, u32::MAX);
@@ -641,12 +641,11 @@ fn basic(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<
             return unread(part, draft, reading);
         };
         let Some(value) = number(value) else { return unread(part, draft, reading) };
-        match (*layer, *offset) {
-            ("1" | "network", "9") if value < 256 => draft.set("proto", value.to_string()),
-            ("1" | "network", "1") if value < 256 => draft.tos = Some((value as u8, 0xff)),
-            ("2" | "transport", "0") if value <= 0xffff => draft.set("sport", value.to_string()),
-            ("2" | "transport", "2") if value <= 0xffff => draft.set("dport", value.to_string()),
-            _ => return unread(part, draft, reading),
+        let place = BYTES.iter().find(|row| row.0.contains(layer) && row.1 == *offset);
+        match place.filter(|row| value <= row.3).map(|row| row.2) {
+            Some("tos") => draft.tos = Some((value as u8, 0xff)),
+            Some(key) => draft.set(key, value.to_string()),
+            None => return unread(part, draft, reading),
         }
     }
     compared(draft, reading)?;
@@ -719,6 +718,13 @@ const FRAGMENTS: &str = "the kernel does not find the ports of fragments; Weir s
 /// at for the next.
 const PRIO_FIRST: u32 = 0xc000;
 const PRIO_AUTO: u32 = 0x8000;
+/// Where `basic` finds fields: the words for a layer, the offset, the field and its largest value.
+const BYTES: [([&str; 2], &str, &str, u64); 4] = [
+    (["1", "network"], "9", "proto", 0xff),
+    (["1", "network"], "1", "tos", 0xff),
+    (["2", "transport"], "0", "sport", 0xffff),
+    (["2", "transport"], "2", "dport", 0xffff),
+];
 const POLICE_ACTIONS: [&str; 7] = ["drop", "shot", "pass", "ok", "continue", "reclassify", "pipe"];
 /// Names of protocols behind Ethernet, as tc knows them.
 const PROTOCOLS: [(&str, u16); 22] = [

@@ -22,7 +22,7 @@ struct Lowering<'n> {
     sketch: Sketch,
     /// The discipline with the classes.
     discipline: Discipline,
-    /// Its major number.
+    /// The major number of its classes.
     root: u16,
     /// Where the root is written.
     line: LineId,

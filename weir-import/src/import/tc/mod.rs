@@ -36,9 +36,9 @@ struct Device {
     qdiscs: Vec<Qdisc>,
     classes: Vec<Class>,
     filters: Vec<Filter>,
-    /// What the filters of each parent class and priority have in common.
+    /// The properties that the filters of each parent class and priority share.
     sorts: BTreeMap<(Option<Handle>, u32), Sort>,
-    /// What filters of one kind may not repeat, by parent and priority.
+    /// The texts that filters of one kind may not repeat, by parent and priority.
     uniques: BTreeSet<(Option<Handle>, u32, String)>,
     /// How many packets wait where nothing says otherwise.
     queue_length: u64,
@@ -46,7 +46,7 @@ struct Device {
 
 struct Qdisc {
     handle: Handle,
-    /// `None`: the root.
+    /// `None` for the root.
     parent: Option<Handle>,
     line: LineId,
     kind: Discipline,

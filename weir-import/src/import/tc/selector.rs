@@ -31,7 +31,7 @@ pub(super) struct Selector {
     pub mark: Option<(u32, u32)>,
 }
 
-/// What a filter becomes.
+/// The translation of a selector.
 #[derive(Debug, Default)]
 pub(super) struct Lowered {
     pub rules: Vec<Vec<Key>>,

@@ -108,7 +108,7 @@ fn counted_lost(status: &Status) -> u64 {
     status.ports[0].lost_in + counted.sum::<u64>()
 }
 
-/// What became of the requests.
+/// The requests that were made, and their times.
 #[derive(Default)]
 struct Churned {
     requests: u32,

@@ -45,7 +45,7 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     ])
 }
 
-/// What became of the changes; times are the longest.
+/// The longest times of the changes, and their effect.
 #[derive(Default)]
 struct Changed {
     rounds: u32,

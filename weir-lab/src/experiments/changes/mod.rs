@@ -14,7 +14,7 @@ mod scene;
 use super::{Experiment, Own};
 use crate::rows::{Options, Row, Rows};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "changes",
     summary: "10 000 random changes of a running link under load, 50 000 classes read anew, and \

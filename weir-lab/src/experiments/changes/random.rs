@@ -15,7 +15,7 @@ use weir_traffic::{ReceiveReport, SendReport, source};
 /// The beginning of the rows.
 pub(super) const NAME: &str = "random";
 
-/// What the changes found.
+/// The changes that were made, and their faults.
 #[derive(Default)]
 struct Found {
     changes: u64,
@@ -223,7 +223,8 @@ fn keys(scheduler: &str, random: &mut Random) -> String {
 
 const SCHEDULERS: &[&str] =
     &["fifo", "priq", "htb", "drr", "prr", "wrr", "cbq", "sfq", "qfq", "wf2q+", "wfq", "hfsc"];
-const DROPPERS: &[&str] = &["tail", "head", "red", "blue", "codel", "pie", "fq-codel", "sfq"];
+const DROPPERS: &[&str] =
+    &["tail", "head", "red", "blue", "codel", "pie", "fq-codel", "sfq", "isolate"];
 const STREAMS: u32 = 8;
 /// The first of them have a class that stays.
 const STAY: u32 = 4;

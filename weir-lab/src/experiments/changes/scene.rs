@@ -11,17 +11,17 @@ use weir_link::deploy;
 use weir_link::events::{self, Reporter};
 use weir_link::status::{Amount, ClassStatus, LaneStatus, Status};
 use weir_policy::deployment::{self, Deployment};
-use weir_policy::policy::Wish;
+use weir_policy::policy::JoinRequest;
 use weir_policy::render;
 use weir_testbed::{Flood, FloodConfig, Host, LEFT, RIGHT, RunningBridge, Testbed, until_seen};
 
-/// See the module.
+/// A bridge in this process, whose policies are changed.
 pub(super) struct Scene {
     /// It ends before its networks.
     bridge: RunningBridge,
-    /// The networks.
+    /// The networks of client and server.
     pub testbed: Testbed,
-    /// What is in force.
+    /// The policies in force.
     pub deployment: Deployment,
     handles: Vec<ChangeHandle>,
     rehearsals: Vec<Option<Rehearsal>>,
@@ -109,7 +109,7 @@ impl Scene {
     /// Lets these classes leave and those of these tables join, as `weir class` does.
     pub fn join(&mut self, remove: &[String], tables: &str) -> Result<(), String> {
         let policy = &self.deployment.directions[0].policy;
-        let outcome = policy.seat(&Wish { remove, tables, name: "classes" });
+        let outcome = policy.seat(&JoinRequest { remove, tables, name: "classes" });
         let why = || render::render(&outcome.findings, &outcome.sources, false);
         let seatings = outcome.plan.as_ref().ok_or_else(why)?;
         let both = (seatings.as_slice(), &[0][..]);

@@ -18,7 +18,7 @@ use weir_testbed::{
     PortKind, Result, Scene, ScenePlan, Stream, StreamConfig, is_alive, signal, until,
 };
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "durations",
     summary: "gaps of traffic while processes of a link die or restart, and other durations",

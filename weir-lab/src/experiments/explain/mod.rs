@@ -14,7 +14,7 @@ use oracle::Grid;
 use staged::{Case, cases};
 use std::time::Duration;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "explain",
     summary: "the change that explain proposes on staged faults, beside the smallest there is",

@@ -13,11 +13,11 @@ struct Cases {
     case: Vec<Case>,
 }
 
-/// A staged fault.
+/// A policy with a fault, staged for the search.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// What is wrong.
+    /// The fault, in words.
     pub name: String,
     promise: String,
     /// A setting and a value with which the promise holds; absent if there is none.
@@ -26,7 +26,7 @@ pub struct Case {
     scenario: String,
 }
 
-/// What was proposed, and how many times as large it is as the smallest change.
+/// A proposal, and how many times as large it is as the smallest change.
 pub type Compared = (Proposal, f64);
 
 /// Returns the cases.

@@ -16,7 +16,7 @@ pub(super) struct Pause {
     pub(super) to_ns: u64,
 }
 
-/// The threads.
+/// One thread a processor, which records when it does not run.
 pub(super) struct Canary {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Result<Vec<Pause>, String>>>,

@@ -46,7 +46,7 @@ const CASES: &[Case] = &[
     Case { name: "weir restart", service: ALWAYS_OPEN, death: Death::Restart, passes: true },
 ];
 
-/// What the probe saw of one death.
+/// The probe's record of one death.
 struct Seen {
     probe: Found,
     pauses: Vec<Pause>,
@@ -132,6 +132,6 @@ const LAST_NS: u64 = 500_000_000;
 const UNDER_WAY_NS: u64 = 50_000_000;
 /// Shorter times without a frame are no gap.
 const GAP_LEAST: Duration = Duration::from_millis(5);
-/// What a probe may miss after a death, and when a new forwarder takes over.
+/// The longest gap of a probe after a death, and when a new forwarder takes over.
 const MISSED_MS: f64 = 1000.0;
 const HANDED_MS: f64 = 50.0;

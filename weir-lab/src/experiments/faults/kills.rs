@@ -11,7 +11,7 @@ use weir_testbed::{Scene, processes_in, signal, until_seen};
 
 pub(super) const NAME: &str = "kill";
 
-/// What dies.
+/// The process that is killed.
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Forwarder,
@@ -22,7 +22,7 @@ enum Victim {
 
 const VICTIMS: [Victim; 3] = [Victim::Forwarder, Victim::Keeper, Victim::Both];
 
-/// What all kills together showed.
+/// The sums over all kills.
 #[derive(Default)]
 struct Total {
     kills: u64,

@@ -11,7 +11,7 @@ use weir_bench::rig;
 use weir_link::status::Status;
 use weir_testbed::{Found, Scene, Stream, StreamConfig};
 
-/// What the deployment says about deaths.
+/// The keys of the deployment for deaths.
 #[derive(Clone, Copy)]
 pub(super) struct Service {
     pub(super) on_exit: &'static str,

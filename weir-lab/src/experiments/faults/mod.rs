@@ -18,7 +18,7 @@ mod told;
 use super::{Experiment, Own};
 use crate::rows::{Options, Row, Rows};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "faults",
     summary: "a link of `weir up` while interfaces vanish, processes die and disks fill up",

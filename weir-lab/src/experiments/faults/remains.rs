@@ -1,5 +1,5 @@
-//! What a link could leave behind in the namespace of its ports: sockets, locks, routes, programs,
-//! settings of interfaces, processes.
+//! The things that a link could leave behind in the namespace of its ports: sockets, locks, routes,
+//! programs, settings of interfaces, processes.
 
 use super::link::text;
 use std::fs;
@@ -9,7 +9,7 @@ use weir_host::bpf::{self, Hook};
 use weir_host::netlink::Netlink;
 use weir_testbed::{LEFT, RIGHT, Testbed, processes_in};
 
-/// What there is, each with a name.
+/// The things in a namespace, each with a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Snapshot(Vec<(&'static str, String)>);
 
@@ -41,7 +41,7 @@ pub(super) fn await_same(before: &Snapshot, testbed: &Testbed) -> Result<Vec<Str
     }
 }
 
-/// In the namespace.
+/// Lists the things of the namespace that this thread is in.
 fn inside() -> Result<Vec<(&'static str, String)>, String> {
     let mut parts = Vec::new();
     for (name, file) in FILES {

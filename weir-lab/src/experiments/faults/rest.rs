@@ -1,4 +1,4 @@
-//! What an idle link takes, what its forwarder may do, and what hostile clients get.
+//! The cost of an idle link, the rights of its forwarder, and the answers to hostile clients.
 
 use super::link::{self, Service, text};
 use super::row;
@@ -62,7 +62,7 @@ fn printed(checked: &Value) -> Option<f64> {
     checked.get("memory")?.get("total_bytes")?.as_f64()
 }
 
-/// What /proc says of the forwarder's rights.
+/// Compares the forwarder's rights in /proc with none.
 fn rights(forwarder: u32, tell: &mut dyn FnMut(Row)) -> Result<(), String> {
     let status = fs::read_to_string(format!("/proc/{forwarder}/status")).map_err(text)?;
     let none = "0000000000000000";

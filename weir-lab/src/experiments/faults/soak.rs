@@ -91,7 +91,7 @@ struct Window {
     to_ns: u64,
 }
 
-/// What was seen.
+/// The records of the whole soak.
 struct Seen {
     windows: Vec<Window>,
     /// How often each of [`FAULTS`] was.
@@ -155,7 +155,7 @@ fn measure(duration: Duration) -> Result<Seen, String> {
     Ok(Seen { windows, injected, memory, told, log, probe, load, pauses, status })
 }
 
-/// What the probe and the load saw.
+/// Reports the losses of the probe and the load.
 fn traffic(seen: &Seen, tell: &mut dyn FnMut(Row)) {
     let Seen { probe, load, windows, pauses, .. } = seen;
     let twice = probe.repeated + load.repeated;
@@ -263,7 +263,7 @@ fn least(pair: Pair) -> f64 {
     if pair == STALL { SHORT.as_secs_f64() * 0.75 } else { 0.0 }
 }
 
-/// What the log says of a fault that was injected so often. Faults of one kind share a count.
+/// Compares the log with a fault that was injected so often. Faults of one kind share a count.
 fn log(fault: &Fault, injected: u64, seen: &Seen, tell: &mut dyn FnMut(Row)) {
     let subject = format!("{NAME}: {}, {injected} times", fault.name);
     let (shown, expected, holds) = fault.said(&seen.told, &seen.injected);

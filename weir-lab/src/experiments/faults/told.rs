@@ -1,9 +1,9 @@
-//! What the link tells: lines of JSON, and the faults that they say began and ended.
+//! The log of the link: lines of JSON, and the faults whose beginning and end they report.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A line.
+/// A line of the log.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     pub(super) line: Value,
@@ -32,7 +32,7 @@ impl Told {
 /// A pair of kinds of events: a fault begins, and ends.
 pub(super) type Pair = (&'static str, &'static str);
 
-/// What the log says of the faults of one pair of kinds.
+/// The faults of one pair of kinds in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// How many times it came, by the events that end it.

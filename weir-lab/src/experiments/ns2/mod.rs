@@ -15,7 +15,7 @@ use crate::rows::{Row, Rows};
 use network::Sent;
 use scenario::{Claim, Claimed, Scenario};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "ns2-cbq",
     summary: "the reference CBQ: ns-2's own tests (`weir lab run ns2`), others with --file",

@@ -62,7 +62,7 @@ struct Access {
     busy: bool,
 }
 
-/// An event.
+/// An event of the simulated network.
 enum Event {
     Switch(usize),
     /// A source sends, unless it was switched since.
@@ -235,9 +235,9 @@ impl Ord for Entry {
     }
 }
 
-/// bit/s
+/// In bit/s.
 const ACCESS_RATE: f64 = 10e6;
-/// s
+/// In seconds.
 const ACCESS_DELAY: f64 = 0.005;
 /// ns-2's default limit of a queue.
 const ACCESS_LIMIT: usize = 50;

@@ -197,7 +197,7 @@ fn instant(seconds: f64) -> Instant {
     Instant::ZERO.after(Duration::from_nanos((seconds * 1e9) as u64))
 }
 
-/// 10 Mbit/s.
+/// At 10 Mbit/s.
 const ACCESS_NANOS_PER_BYTE: u64 = 800;
 /// 5 ms.
 const ACCESS_DELAY_NANOS: u64 = 5_000_000;

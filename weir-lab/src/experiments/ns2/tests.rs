@@ -2,7 +2,7 @@
 //! files say.
 
 use super::*;
-use crate::claims::{self, Eras, Judged, NEVER, Request, Shelf, Verdict};
+use crate::claims::{self, Eras, Judged, NEVER, PaperSet, Request, Verdict};
 use weir_core::ids::Handle;
 use weir_core::link::{LinkPlan, Packet};
 use weir_core::parameter::{Params, Value};
@@ -10,8 +10,8 @@ use weir_core::queue::QueuePlan;
 use weir_core::units::Quantity;
 
 fn builtin(id: &str) -> Scenario {
-    let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
-    let sheets = shelf.select(id);
+    let set = PaperSet::open().unwrap_or_else(|error| panic!("{error}"));
+    let sheets = set.select(id);
     let run = Run { sheet: sheets[0], era: Era::Historic, seed: 1, fifo: false };
     let text = run.text("scenario.toml").expect("it has one");
     scenario::parse(text.as_bytes(), id, id).expect("it reads")
@@ -19,9 +19,9 @@ fn builtin(id: &str) -> Scenario {
 
 /// Returns the verdicts of an experiment, historic and sound.
 fn verdicts(name: &str) -> Vec<(String, Verdict)> {
-    let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
+    let set = PaperSet::open().unwrap_or_else(|error| panic!("{error}"));
     let request = Request { eras: Eras::Both, only: None, seed: 1, threads: 2, stop: &NEVER };
-    let outcomes = crate::experiments::run(&shelf.select(name), &request, &|_, _, _| {});
+    let outcomes = crate::experiments::run(&set.select(name), &request, &|_, _, _| {});
     let rows = outcomes.iter().flat_map(|outcome| {
         let name = |claim: &Judged| format!("{} {} {}", outcome.id, claim.id, claim.measured);
         outcome.claims.iter().map(move |claim| (name(claim), claim.verdict))
@@ -42,8 +42,8 @@ fn departures_equal_those_of_ns2() {
 fn a_claim_fails_with_one_packet_more_or_less() {
     let scenario = builtin("N-MIN1");
     let mut sent = network::run(&scenario).expect("it runs");
-    let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
-    let sheet = shelf.select("N-MIN1")[0];
+    let set = PaperSet::open().unwrap_or_else(|error| panic!("{error}"));
+    let sheet = set.select("N-MIN1")[0];
     let verdict = |sent: &[Sent]| {
         let measured = figures(&scenario, sent);
         claims::judge(sheet, Era::Historic, Ok(&measured))[0].verdict

@@ -24,7 +24,7 @@ use weir_host::wait::monotonic_ns;
 use weir_link::status::Status;
 use weir_testbed::Testbed;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "overload",
     summary: "loss and delay of a guaranteed class while bulk floods the bridge, case by case",
@@ -42,7 +42,7 @@ const LOADS: [f64; 3] = [0.5, 0.75, 1.0];
 const SLOW_KBIT: u64 = 40_000;
 const SLOW_TIMES: f64 = 10.0;
 
-/// One case.
+/// A load, and the link that carries it.
 #[derive(Clone)]
 struct Case {
     name: String,
@@ -54,7 +54,7 @@ struct Case {
     kernel: bool,
 }
 
-/// What was measured.
+/// The figures of one run.
 struct Sample {
     counted: Counted,
     /// Packets of all classes that arrived per second.

@@ -22,7 +22,7 @@ pub(super) enum Bulk {
     SuperPackets,
 }
 
-/// What became of the guaranteed packets, and how much bulk came with them.
+/// The guaranteed packets that arrived or were lost, and the bulk beside them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     pub(super) sent: u64,

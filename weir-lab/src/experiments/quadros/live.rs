@@ -26,7 +26,7 @@ use weir_traffic::{ReceivePlan, Receiver, SendPlan, Sender};
 /// A phase of the link that runs, with how long it was counted, in s.
 type Counted = (Phase, f64);
 
-/// Call [`rig::prepare`] first.
+/// Measures the phases live; [`rig::prepare`] must be called before.
 pub(super) fn measure(
     run: &Run<'_>,
     rows: &[Row],

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use weir_sim::{Report, Scenario};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "quadros",
     summary: "two floods through fair queueing: the effects of weight, dropper and card",
@@ -35,7 +35,7 @@ struct Row {
     file: Option<String>,
     /// The weight of the third queue.
     weight: u32,
-    /// `longest` or `tail`.
+    /// The dropper of the queues: `longest` or `tail`.
     dropper: String,
     /// The weight of the third queue that the dropper takes, if it is another.
     dropper_weight: Option<u32>,
@@ -49,7 +49,7 @@ type Pick = fn(&Queues) -> [f64; 2];
 
 /// The results of both queues.
 struct Queues {
-    /// Packets a second.
+    /// In packets a second.
     sent: [f64; 2],
     dropped: [f64; 2],
     /// Milliseconds in the queue.

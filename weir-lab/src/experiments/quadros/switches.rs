@@ -7,7 +7,7 @@ use super::{NAMES, Row};
 use crate::claims::{Kind, Measured, Plot, Run};
 use weir_sim::{Fate, Watch};
 
-/// What was counted of a phase, of each queue.
+/// The counts of a phase, of each queue.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Phase {
     pub sent: [u64; 2],

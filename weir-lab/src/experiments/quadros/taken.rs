@@ -1,5 +1,5 @@
-//! What waits in each queue when the driver takes packets, and how much a visit serves, from a tap
-//! behind the scheduler.
+//! The packets that wait in each queue when the driver takes one, and how much a visit serves, from
+//! a tap behind the scheduler.
 
 use super::{NAMES, Row};
 use crate::claims::Measured;

@@ -1,4 +1,4 @@
-//! What waits between the scheduler and the end of the wire, from taps on both.
+//! The packets that wait between the scheduler and the end of the wire, from taps on both.
 
 use crate::claims::Measured;
 use weir_sim::network::{TapReport, TapRow};

@@ -17,7 +17,7 @@ use weir_core::sched::Tree;
 use weir_sim::network::{Network, OutletReport};
 use weir_sim::{Report, Scenario, Watch};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "risso99",
     summary: "an ATM router: rates and queues of classes, packets on the link",
@@ -50,9 +50,9 @@ struct Row {
 struct Shown {
     /// Figures without the name of their row.
     figures: Vec<String>,
-    /// The horizontal axis.
+    /// The label of the horizontal axis.
     axis: String,
-    /// The vertical axis.
+    /// The label of the vertical axis.
     label: String,
 }
 

@@ -98,7 +98,7 @@ fn rows(quiet: &Measured, changed: &Measured, bound: f64) -> Vec<Row> {
     ]
 }
 
-/// What became of the numbered packets of a run.
+/// The numbered packets of a run, and where they were lost.
 struct Measured {
     sent: u64,
     lost: u64,

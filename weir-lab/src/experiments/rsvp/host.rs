@@ -17,7 +17,7 @@ use weir_testbed::reserving::{self, Setting, address};
 
 use super::text;
 
-/// See the module.
+/// A host of a row, whose sockets may lose messages.
 pub(super) struct Host {
     driver: Driver<Lossy>,
     address: IpAddr,
@@ -85,7 +85,7 @@ fn own_line(params: &mut InterfaceParams) {
 struct Lossy {
     kernel: KernelNetwork,
     random: Random,
-    /// Of 1000.
+    /// Messages of 1000 that are lost.
     loss: u32,
     lost: u64,
 }
@@ -113,12 +113,12 @@ impl Network for Lossy {
         if self.loses() { Ok(()) } else { self.kernel.send(packet) }
     }
 
-    fn hear(&mut self) -> bool {
-        self.kernel.hear()
+    fn read_notices(&mut self) -> bool {
+        self.kernel.read_notices()
     }
 
-    fn look(&mut self) -> Changes {
-        self.kernel.look()
+    fn refresh(&mut self) -> Changes {
+        self.kernel.refresh()
     }
 
     fn interfaces(&self) -> &[HostInterface] {
@@ -136,6 +136,6 @@ impl Routes for Lossy {
     }
 }
 
-/// What a host says of its own line, in bytes a second.
+/// The bandwidth that a host announces of its own line, in bytes a second.
 const BANDWIDTH: f32 = 1e8;
 const LOST_IN_A_ROW_MAX: usize = 256;

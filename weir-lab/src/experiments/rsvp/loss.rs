@@ -123,7 +123,7 @@ const TSPEC: Tspec =
     Tspec { rate: 1000.0, bucket: 1500.0, peak: f32::INFINITY, packet_min: 100, packet_max: 500 };
 const SESSIONS: u32 = 200;
 const FIRST: u16 = 10_000;
-/// Of 1000 messages.
+/// Half of all: 500 of 1000 messages.
 const HALF: u32 = 500;
 /// The refresh period R.
 const PERIOD: Duration = Duration::from_millis(500);

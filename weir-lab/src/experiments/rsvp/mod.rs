@@ -16,7 +16,7 @@ mod sessions;
 use super::{Experiment, Own};
 use crate::rows::{Options, Row, Rows};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "rsvp",
     summary: "reservations on live routers: what sessions cost, changes under load, lost messages",

@@ -1,7 +1,7 @@
 //! The reservations of `[risso99]` §7.2 on two routers, with UDP and TCP of the kernel, beside the
 //! simulated sheet of the same.
 //!
-//! `f1` and `f2` send 1.5 Mbit/s each to the receiver, and `f3` 3 Mbit/s that nobody reserves for,
+//! `f1` and `f2` send 1.5 Mbit/s each to the receiver, and `f3` 3 Mbit/s without a reservation,
 //! over links of 2 Mbit/s. A row says what `f1` is like, and when it has a reservation. Figures:
 //! `ROW.FLOW.goodput` (kbit/s of payload that arrived) and `ROW.f1.rate`: kbit/s of IP packets that
 //! arrived, for TCP of those that its class on the last router sent. `rates` is the series of what
@@ -22,7 +22,7 @@ use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, Sender, sourc
 
 use super::scene::{Heard, Plan, Scene};
 use super::text;
-use crate::claims::{Era, Kind, Measured, Plot, Run, Shelf};
+use crate::claims::{Era, Kind, Measured, PaperSet, Plot, Run};
 
 /// A link, and what is measured on it.
 #[derive(Deserialize)]
@@ -35,7 +35,7 @@ struct Link {
     rows: Vec<Row>,
 }
 
-/// See the module.
+/// A row of the paper's table, as the sheet writes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -47,12 +47,12 @@ struct Row {
     /// Bytes of its shortest packet, as its Tspec has them.
     #[serde(default = "shortest")]
     told: u32,
-    /// Whether it is a flow of TCP.
+    /// The flow is one of TCP.
     #[serde(default)]
     tcp: bool,
     #[serde(default)]
     when: When,
-    /// Whether `f2` sends.
+    /// The sender of `f2` runs, too.
     #[serde(default = "yes")]
     other: bool,
     /// Of 1000 messages of RSVP, those that each host loses.
@@ -74,7 +74,7 @@ enum When {
     Never,
 }
 
-/// Call [`weir_bench::rig::prepare`] first.
+/// Measures the rows; [`weir_bench::rig::prepare`] must be called before.
 pub(super) fn measure(run: &Run<'_>) -> Result<Measured, String> {
     let seconds: u64 = run.setting("seconds")?;
     let links: Vec<Link> = run.setting("scene")?;
@@ -113,8 +113,8 @@ pub(super) fn measure(run: &Run<'_>) -> Result<Measured, String> {
 /// The sound run of the sheet that simulates the same.
 fn simulated(run: &Run<'_>) -> Result<Measured, String> {
     let id: String = run.setting("beside")?;
-    let shelf = Shelf::open()?;
-    let sheet = shelf.sheets.iter().find(|sheet| sheet.id == id);
+    let set = PaperSet::open()?;
+    let sheet = set.sheets.iter().find(|sheet| sheet.id == id);
     let sheet = sheet.ok_or_else(|| format!("there is no sheet `{id}`"))?;
     crate::experiments::measure(&Run { sheet, era: Era::Sound, seed: run.seed, fifo: false })
 }
@@ -125,18 +125,18 @@ struct Stage {
     announced: BTreeMap<Session, Flowspec>,
     /// The flows that the receiver has heard of since they were announced.
     heard: BTreeSet<Session>,
-    /// What is to be reserved, again and again if it gets lost.
+    /// The reservations to make, again whenever they are lost.
     wanted: Vec<(Session, Flowspec)>,
 }
 
-/// What a row gave.
+/// The figures of a row.
 #[derive(Default)]
 struct Seen {
     /// Of `f1`, `f2` and `f3`, payload that arrived in kbit/s.
     goodput: [f64; 3],
     /// Of `f1`, in kbit/s, if it had a reservation.
     rate: Option<f64>,
-    /// What `f1` got before its reservation.
+    /// The rate of `f1` before its reservation, in kbit/s.
     before: Option<f64>,
 }
 
@@ -416,10 +416,10 @@ const ROUTERS: usize = 2;
 const PORTS: [u16; 3] = [10_001, 10_002, 10_003];
 /// Bytes of the headers of IP and UDP.
 const HEADERS: u32 = 28;
-/// What `f1` and `f2` send, and the flood, in bit/s of IP packets.
+/// The rates of `f1` and `f2`, and of the flood, in bit/s of IP packets.
 const RATE: u64 = 1_500_000;
 const FLOOD: u64 = 3_000_000;
-/// The refresh period.
+/// The refresh period R, in ms.
 const PERIOD_MS: u64 = 500;
 /// Queues fill, and a lost reservation shows: more than the 5.25 periods that state lives pass
 /// until the end of a measurement.

@@ -23,7 +23,7 @@ use super::host::Host;
 use super::text;
 use crate::program;
 
-/// What a scene is made from.
+/// The settings of a scene.
 pub(super) struct Plan<'a> {
     pub routers: usize,
     /// The policy of each router.
@@ -34,7 +34,7 @@ pub(super) struct Plan<'a> {
     pub reduction: bool,
 }
 
-/// See the module.
+/// A row of routers between two hosts.
 pub(super) struct Scene {
     /// From left to right.
     pub networks: Vec<NetNs>,
@@ -43,7 +43,7 @@ pub(super) struct Scene {
     routers: Routers,
 }
 
-/// What the hosts learned in a turn.
+/// The events of the hosts in a turn.
 pub(super) struct Heard {
     pub sender: Vec<Event>,
     pub receiver: Vec<Event>,

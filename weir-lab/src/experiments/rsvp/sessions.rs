@@ -90,7 +90,7 @@ fn subject(what: &str) -> String {
     format!("{NAME}: {SESSIONS} on a router, {what}")
 }
 
-/// What refreshing takes where all nodes acknowledge messages and refresh by identifiers.
+/// Measures the cost of refreshing where all nodes acknowledge messages and refresh by identifiers.
 fn summaries(policy: &str, spell: Duration) -> Result<[Row; 2], String> {
     let mut scene = start(policy, true)?;
     set_up(&mut scene)?;
@@ -118,7 +118,7 @@ fn start(policy: &str, reduction: bool) -> Result<Scene, String> {
 /// How fast sessions were set up.
 struct SetUp {
     whole: Duration,
-    /// A second.
+    /// Sessions a second, of the first thousand.
     first: f64,
     last: f64,
 }
@@ -161,12 +161,12 @@ fn set_up(scene: &mut Scene) -> Result<SetUp, String> {
     Ok(SetUp { whole: start.elapsed(), first: thousand(marks[0]), last: thousand(last) })
 }
 
-/// What refreshing takes.
+/// The cost of refreshing all sessions.
 struct Refreshed {
     /// Percent of a processor.
     speaker: f64,
     forwarder: f64,
-    /// A second.
+    /// Messages a second.
     messages: f64,
 }
 

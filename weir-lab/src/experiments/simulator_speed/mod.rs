@@ -21,7 +21,7 @@ use std::time::{Duration, Instant as Clock};
 use weir_host::wait::{CpuTimeOf, cpu_time, pin_to_cpu};
 use weir_sim::{Scenario, read, replicate};
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "simulator-speed",
     summary: "delivered packets per wall second beside ns-2's, which must be installed, and ns-3's",
@@ -44,7 +44,7 @@ struct Comparison {
 #[derive(Clone, Copy, Debug)]
 struct Timing {
     delivered: u64,
-    /// Simulated seconds.
+    /// The simulated time, in seconds.
     seconds: f64,
     wall: Duration,
     cpu: Duration,
@@ -57,7 +57,7 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     rows.measure(REPLICATIONS, |_| on_two_cores().map(Some))
 }
 
-/// Measures both alternately.
+/// Measures Weir and the peer alternately.
 fn beside(comparison: &Comparison) -> Result<Row, String> {
     let Comparison { scheduler, classes, peer, .. } = *comparison;
     let scenario = scenario(scheduler, classes, SECONDS)?;

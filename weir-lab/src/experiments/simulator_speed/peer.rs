@@ -16,7 +16,7 @@ pub(super) enum Program {
     Ns3(&'static str),
 }
 
-/// An installed peer.
+/// A simulator that is installed, ready to run.
 pub(super) struct Peer {
     program: Program,
     /// The script for ns-2.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use weir_bench::score::trace::{Segment, Sent};
 
-/// What a trace shows.
+/// The figures of a packet trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
     /// Segments that left the link, without those that left twice, in a second. Their payload says

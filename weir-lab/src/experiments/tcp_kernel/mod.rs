@@ -17,7 +17,7 @@ use weir_core::units::Bytes;
 use weir_show::{Kind, Plot};
 use weir_sim::Host;
 
-/// See the module.
+/// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "tcp-kernel",
     summary: "the kernel's TCP and the simulated one on one path, by packet trace: losses, window",

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use weir_lab::claims::{
-    Claim, Decided, Decision, Era, Eras, Judged, NEVER, Outcome, Paper, Request, Run, Sheet, Shelf,
-    Target, Verdict, decide, judge, judge_on_sound,
+    Claim, Decided, Decision, Era, Eras, Judged, NEVER, Outcome, Paper, PaperSet, Request, Run,
+    Sheet, Target, Verdict, decide, judge, judge_on_sound,
 };
 use weir_lab::experiments;
 use weir_lab::report::{self, Headline};
@@ -30,30 +30,30 @@ fn page(file: &str) -> String {
     fs::read_to_string(folder().join(file)).unwrap_or_else(|error| panic!("{file}: {error} {CURE}"))
 }
 
-static SHELF: LazyLock<Shelf> =
-    LazyLock::new(|| Shelf::open().unwrap_or_else(|error| panic!("{error}")));
+static PAPER_SET: LazyLock<PaperSet> =
+    LazyLock::new(|| PaperSet::open().unwrap_or_else(|error| panic!("{error}")));
 
 /// The outcomes of all experiments that are not slow, run once for all tests.
 static OUTCOMES: LazyLock<Vec<Outcome<'static>>> = LazyLock::new(|| {
-    let sheets: Vec<&Sheet> = SHELF.sheets.iter().filter(|sheet| !sheet.slow).collect();
+    let sheets: Vec<&Sheet> = PAPER_SET.sheets.iter().filter(|sheet| !sheet.slow).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let request = Request { eras: Eras::Both, only: None, seed: 1, threads, stop: &NEVER };
     experiments::run(&sheets, &request, &|_, _, _| {})
 });
 
 static FACTS: LazyLock<Vec<Decided>> =
-    LazyLock::new(|| decide(&SHELF, &OUTCOMES).unwrap_or_else(|error| panic!("{error}")));
+    LazyLock::new(|| decide(&PAPER_SET, &OUTCOMES).unwrap_or_else(|error| panic!("{error}")));
 
 #[test]
 #[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn the_document_equals_the_measurements() {
-    let (shelf, outcomes) = (&*SHELF, &*OUTCOMES);
+    let (set, outcomes) = (&*PAPER_SET, &*OUTCOMES);
     for outcome in outcomes {
         let fails = |verdict| verdict == Verdict::Fails;
         let failing: Vec<_> = outcome.claims.iter().filter(|claim| fails(claim.verdict)).collect();
         assert!(failing.is_empty(), "{} has no reason: {failing:#?}", outcome.id);
     }
-    for paper in &shelf.papers {
+    for paper in &set.papers {
         check_page(paper, outcomes);
     }
 }
@@ -61,7 +61,7 @@ fn the_document_equals_the_measurements() {
 /// Compares the page of a paper with the measurements.
 fn check_page(paper: &Paper, outcomes: &[Outcome<'_>]) {
     let page = page(&format!("{}.md", paper.key));
-    for sheet in SHELF.of(paper) {
+    for sheet in PAPER_SET.of(paper) {
         let written = section(&page, sheet).unwrap_or_else(|| panic!("{} {CURE}", sheet.id));
         if sheet.slow {
             for claim in &sheet.claims {
@@ -77,7 +77,8 @@ fn check_page(paper: &Paper, outcomes: &[Outcome<'_>]) {
     assert!(page.contains(&report::table(own)), "the facts of {} {CURE}", paper.key);
     let headings = page.lines().filter_map(|line| line.strip_prefix("## "));
     for heading in headings {
-        let known = SHELF.of(paper).any(|sheet| heading.starts_with(&format!("{}: ", sheet.id)));
+        let known =
+            PAPER_SET.of(paper).any(|sheet| heading.starts_with(&format!("{}: ", sheet.id)));
         assert!(
             known || heading == "Facts",
             "`{heading}` is not an experiment of {}: {CURE}",
@@ -91,7 +92,7 @@ fn check_page(paper: &Paper, outcomes: &[Outcome<'_>]) {
 fn the_index_and_the_heads_of_the_pages_count_the_verdicts_shown() {
     let index = page(report::INDEX);
     let mut files = vec![report::INDEX.to_owned()];
-    for paper in &SHELF.papers {
+    for paper in &PAPER_SET.papers {
         let file = format!("{}.md", paper.key);
         let page = page(&file);
         let own = FACTS.iter().filter(|decided| decided.paper == paper.key);
@@ -112,8 +113,9 @@ fn the_index_and_the_heads_of_the_pages_count_the_verdicts_shown() {
 #[test]
 #[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn every_fact_is_decided_and_every_cause_is_shown() {
-    let stating = SHELF.papers.iter().filter(|paper| paper.states_facts());
-    let all: usize = stating.map(|paper| Shelf::facts(paper).map_or(0, |facts| facts.len())).sum();
+    let stating = PAPER_SET.papers.iter().filter(|paper| paper.states_facts());
+    let all: usize =
+        stating.map(|paper| PaperSet::facts(paper).map_or(0, |facts| facts.len())).sum();
     assert_eq!(FACTS.len(), all);
     for decided in FACTS.iter() {
         let place = format!("{} {}", decided.paper, decided.fact.id);
@@ -149,8 +151,8 @@ fn every_claim_has_its_null_test() {
     assert!(missing.is_empty(), "not judged on the sound run: {missing:#?}");
 }
 
-/// What holds in the sound run, too, and with a FIFO in place of each scheduler, is true of every
-/// scheduler, and says so as a check. Sheets whose trees a FIFO cannot have are left out.
+/// A row that holds in the sound run, too, and with a FIFO in place of each scheduler, is true of
+/// every scheduler, and must be a check. Sheets whose trees a FIFO cannot have are left out.
 #[test]
 #[ignore = "all experiments, in minutes: a part of `cargo xtask figures pages`"]
 fn no_row_holds_with_a_fifo_too_unless_it_is_a_check() {
@@ -242,7 +244,7 @@ fn a_sample_of_experiments_measures_what_the_pages_say() {
     let seed = std::env::var("WEIR_SEED").unwrap_or_default();
     let first = u64::from_str_radix(&seed, 16).unwrap_or(0) % SAMPLE;
     println!("each {SAMPLE}th experiment from number {first} on (WEIR_SEED={seed})");
-    let measured = SHELF.sheets.iter().filter(|sheet| !sheet.slow);
+    let measured = PAPER_SET.sheets.iter().filter(|sheet| !sheet.slow);
     let chosen = (0..).zip(measured).filter(|(number, _)| number % SAMPLE == first);
     let sheets: Vec<&Sheet> = chosen.map(|(_, sheet)| sheet).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -258,7 +260,7 @@ fn a_sample_of_experiments_measures_what_the_pages_say() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    let sheets = SHELF.select("H-5");
+    let sheets = PAPER_SET.select("H-5");
     let run = |threads| {
         let request = Request { eras: Eras::Both, only: None, seed: 7, threads, stop: &NEVER };
         serde_json::to_string(&experiments::run(&sheets, &request, &|_, _, _| {}))

@@ -1,7 +1,7 @@
 //! Reads the report as a browser would: one well-formed page that loads nothing, in which every
 //! experiment has its section, its set-up, its plots and its claims.
 
-use super::{FACTS, OUTCOMES, SHELF};
+use super::{FACTS, OUTCOMES, PAPER_SET};
 use html5ever::tendril::TendrilSink;
 use html5ever::{ParseOpts, parse_document};
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use weir_lab::report::{About, html};
 
 fn page() -> String {
-    html(&SHELF, &OUTCOMES, &FACTS, &About::this("weir lab report".to_owned(), 1))
+    html(&PAPER_SET, &OUTCOMES, &FACTS, &About::this("weir lab report".to_owned(), 1))
 }
 
 /// An element: its name, its attributes, and its descendants.
@@ -102,7 +102,7 @@ fn the_report_is_well_formed_and_loads_nothing() {
 fn every_experiment_has_its_section_set_up_plots_and_claims() {
     let (_dom, elements) = read(&page());
     let articles: Vec<_> = elements.iter().filter(|element| element.name == "article").collect();
-    for sheet in SHELF.sheets.iter().filter(|sheet| !sheet.slow) {
+    for sheet in PAPER_SET.sheets.iter().filter(|sheet| !sheet.slow) {
         let id = sheet.id.as_str();
         let article = articles.iter().find(|article| article.attribute("id") == Some(id));
         let article = article.unwrap_or_else(|| panic!("{id} has no section"));
@@ -157,7 +157,7 @@ fn the_report_names_the_origin_of_its_figures() {
     for word in ["weir lab report", env!("CARGO_PKG_VERSION"), "cores, Linux", "seed"] {
         assert!(text.contains(word), "{word}");
     }
-    for paper in &SHELF.papers {
+    for paper in &PAPER_SET.papers {
         assert!(text.contains(&paper.question), "{}", paper.key);
     }
 }

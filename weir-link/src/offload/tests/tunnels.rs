@@ -52,7 +52,7 @@ impl Around {
             frame.extend([192, 0, 2, 1, 192, 0, 2, 2]);
             put(&mut frame, network + 2, len.wrapping_add(20));
             put(&mut frame, network + 4, 0xfffe_u16.wrapping_add(index as u16));
-            let sum = !slow_sum(&frame[network..]);
+            let sum = !sum_of(&frame[network..]);
             put(&mut frame, network + 10, sum);
         }
         let at = frame.len();
@@ -87,11 +87,11 @@ impl Around {
                 let len = (frame.len() - at) as u16;
                 put(frame, at + 4, len);
                 // A sum of zero would have to be sent as ones; no row here has one.
-                let sum = !slow_transport_sum(frame, network, at, false);
+                let sum = !transport_sum(frame, network, at, false);
                 put(frame, at + 6, if has_checksum { sum } else { 0 });
             }
             Carrier::Gre { has_checksum: true, .. } => {
-                let sum = !slow_sum(&frame[at..]);
+                let sum = !sum_of(&frame[at..]);
                 put(frame, at + 4, sum);
             }
             _ => {}
@@ -105,7 +105,7 @@ fn wrapped(around: Around, frame: &[u8], header: OffloadHeader) -> (Vec<u8>, Off
     if packet[0] >> 4 == 4 {
         let len = usize::from(packet[0] & 0x0f) * 4;
         put(&mut packet, 10, 0);
-        let sum = !slow_sum(&packet[..len]);
+        let sum = !sum_of(&packet[..len]);
         put(&mut packet, 10, sum);
     }
     let frame = around.wrap(&packet, 0);

@@ -3,6 +3,7 @@
 
 use crate::sorter::Sorting;
 use weir_host::bpf::{Code, Cond, Function, Map, Op, Reg, Width};
+use weir_host::uapi::verdict::{XDP_DROP, XDP_PASS};
 
 /// Returns the program. With the number of the kernel's function for it, it first puts a VLAN tag
 /// back that the sender's kernel or the hardware left beside the frame. Without sorting all frames
@@ -52,6 +53,3 @@ fn put_tag_back(code: &mut Code, number: i32) {
 /// Places on the stack.
 const PROTOCOL: i16 = -8;
 const CONTROL: i16 = -16;
-/// Verdicts (`enum xdp_action`).
-const XDP_DROP: i32 = 1;
-const XDP_PASS: i32 = 2;

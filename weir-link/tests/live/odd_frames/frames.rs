@@ -1,5 +1,6 @@
 //! Frames of all kinds.
 
+use weir_core::packet::Checksum;
 use weir_host::netlink::Mac;
 use weir_link::offload::{OFFLOAD_HEADER_LEN, OffloadHeader};
 use weir_testbed::{END, Host};
@@ -156,10 +157,7 @@ pub fn undone(mut bytes: Vec<u8>, network: usize, start: usize, kind: u8, size: 
 
 /// The sum of [RFC 1071].
 pub fn sum(bytes: &[u8]) -> u16 {
-    let mut sum = 0_u32;
-    for pair in bytes.chunks(2) {
-        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
+    let mut sum = Checksum::default();
+    sum.add(bytes);
+    sum.fold()
 }

@@ -27,7 +27,7 @@ pub(super) enum Value<'a> {
 pub(super) struct Text<'a> {
     pieces: Vec<Piece<'a>>,
     span: Span,
-    /// Whether it is the name of a class, so that other characters become `-`.
+    /// It becomes the name of a class, so other characters become `-`.
     is_name: bool,
 }
 
@@ -38,7 +38,7 @@ enum Piece<'a> {
     Plan { column: usize, key: &'a str },
 }
 
-/// What a template is parsed for.
+/// The context in which a template is parsed.
 pub(super) struct Parsing<'a, 'r> {
     pub columns: &'r [Cow<'r, str>],
     /// Gets the keys of plans that placeholders name.
@@ -46,7 +46,7 @@ pub(super) struct Parsing<'a, 'r> {
     pub report: &'r mut Report,
 }
 
-/// What a row is filled from.
+/// The values with which a row fills a template.
 pub(super) struct Filling<'f, 'l> {
     pub list: &'f List<'l>,
     pub plans: &'f Plans<'l>,
@@ -385,7 +385,7 @@ fn spanned<T>(value: T, span: Span) -> Spanned<T> {
     Spanned::new(span.start..span.end, value)
 }
 
-/// What ends a part of a cell.
+/// The characters that separate parts of a cell.
 const PART_ENDS: [char; 4] = [',', ';', ' ', '\t'];
 /// Every number of so many digits fits TOML's.
 const DIGITS_MAX: usize = 18;

@@ -31,7 +31,6 @@ pub(super) struct List<'l> {
     pub rows: Vec<Row<'l>>,
 }
 
-/// One row.
 #[derive(Debug)]
 pub(super) struct Row<'l> {
     pub span: Span,
@@ -49,7 +48,7 @@ pub(super) struct Cell<'l> {
     pub span: Span,
 }
 
-/// What is wrong in a list, where and its cure.
+/// An error in a list, with its place and cure.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub code: &'static Code,

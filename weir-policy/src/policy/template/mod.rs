@@ -12,6 +12,8 @@
 //! class.match = [{ dst = ["{ipv4}", "{ipv6}"] }]
 //! ```
 //!
+//! `[exception.NAME]` has keys of one class that differ from its row's.
+//!
 //! The classes of a template follow those that the policy writes, in the order of the rows, and are
 //! read like them. Invariant: every place in such a class is an [`Origin`](crate::finding::Origin),
 //! so that a finding points at the row and at the template.
@@ -37,11 +39,13 @@ use weir_core::classify::Prefix;
 pub(super) struct Section<'a> {
     plans: Plans<'a>,
     templates: Vec<Template<'a>>,
+    /// The tables `[exception.NAME]`: keys that replace those of the class of this name.
+    exceptions: Vec<Node<'a>>,
     /// The errors before it was read.
     errors: usize,
 }
 
-/// The tables `[plan.NAME]`.
+/// By NAME, the tables `[plan.NAME]`.
 #[derive(Default)]
 struct Plans<'a>(BTreeMap<&'a str, Plan<'a>>);
 
@@ -50,7 +54,7 @@ struct Plan<'a> {
     node: Node<'a>,
 }
 
-/// A table `[template.NAME]`.
+/// A table `[template.NAME]`, parsed.
 struct Template<'a> {
     list: Node<'a>,
     name: Node<'a>,
@@ -75,7 +79,9 @@ impl<'a> Section<'a> {
         }
         let nodes = nodes.iter().take(TEMPLATES_MAX);
         let templates = nodes.filter_map(|node| Template::read(node, report)).collect();
-        Self { plans, templates, errors }
+        let table = top.field("exception").and_then(|node| node.table(report));
+        let exceptions = table.iter().flat_map(Table::entries).collect();
+        Self { plans, templates, exceptions, errors }
     }
 
     /// Reads the files that the templates name, each once.
@@ -118,6 +124,9 @@ impl<'a> Section<'a> {
         let mut plan_keys = Vec::new();
         for template in &self.templates {
             making.expand(template, files, &mut plan_keys);
+        }
+        if making.report.errors() == self.errors {
+            self.exceptions.iter().for_each(|exception| making.except(exception));
         }
         let made = making.made;
         if report.errors() == self.errors {
@@ -296,6 +305,25 @@ impl<'l> Making<'_, 'l> {
         };
         let draft = Draft::new(&codes::SAME_NAME, span, message).related(other, "the other");
         self.report.push(draft.cure(cure));
+    }
+
+    /// Replaces keys of one class by those of an exception.
+    fn except(&mut self, exception: &Node<'l>) {
+        let Some(keys) = exception.table(self.report) else { return };
+        let name = exception.key();
+        let Some(DeValue::Table(class)) = self.made.get_mut(name).map(Spanned::get_mut) else {
+            let message = format!("no template makes a class `{name}`");
+            let draft = Draft::new(&codes::NO_SUCH_ROW, exception.key_span(), message);
+            let cure =
+                "name a class of a row, or write the keys of other classes at `[class.NAME]`";
+            return self.report.push(draft.cure(cure));
+        };
+        for node in keys.entries() {
+            let (at, span) = (node.key_span(), node.span());
+            class.remove(node.key());
+            let key = Spanned::new(at.start..at.end, DeString::from(node.key()));
+            class.insert(key, Spanned::new(span.start..span.end, node.value().clone()));
+        }
     }
 
     /// Reports an address that an earlier row of the template has. Texts that are no address are

@@ -22,7 +22,7 @@ pub struct Wire {
     pub up: bool,
 }
 
-/// What all nodes of a network have in common.
+/// The settings that all nodes of a network share.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub seed: u64,
@@ -49,12 +49,12 @@ pub struct Net {
     pub now: Instant,
     /// How many messages in a thousand are lost.
     pub loss: u32,
-    /// What an interface admits, in bytes a second; any amount if it is not named.
+    /// The rate that an interface admits, in bytes a second; any if it is not named.
     pub capacity: BTreeMap<(usize, u16), f32>,
     /// The flows that traffic control has.
     pub installed: BTreeMap<(usize, FlowId), Request>,
     pub events: Vec<(Instant, usize, Event)>,
-    /// What traffic control was asked for, in order.
+    /// Requests to traffic control, in order.
     pub changes: Vec<(Instant, usize, &'static str)>,
     /// Every message that was sent.
     pub sent: u64,
@@ -71,7 +71,7 @@ impl Net {
         Self::secured(setup, links, |_| None)
     }
 
-    /// The same, where wires may have keys.
+    /// Builds a network whose wires may have keys.
     pub fn secured(
         setup: Setup,
         links: &[(usize, usize)],
@@ -83,7 +83,7 @@ impl Net {
         Self::built(setup, links, secure, Limits::default())
     }
 
-    /// The same without keys, where interfaces of nodes may be otherwise.
+    /// Builds a network without keys, where interfaces of nodes may be otherwise.
     fn adjusted(
         setup: Setup,
         links: &[(usize, usize)],
@@ -93,7 +93,7 @@ impl Net {
         Self::built(setup, links, adjust, Limits::default())
     }
 
-    /// The same without keys, where the tables of nodes have these bounds.
+    /// Builds a network without keys, where the tables of nodes have these bounds.
     pub fn limited(setup: Setup, links: &[(usize, usize)], limits: Limits) -> Self {
         Self::built(setup, links, |_, _, _| (), limits)
     }

@@ -24,10 +24,10 @@ use weir_rsvp::wire::{Cause, Filter, Select, Style};
 pub(super) struct Built {
     policy: Policy,
     parent: ClassId,
-    /// What leaves of flows are like.
+    /// The scheduler's parameters of a flow's leaf.
     params: Params,
     queue: QueuePlan,
-    /// What flows may have, in bit/s.
+    /// The most that flows may have together, in bit/s.
     room: u64,
     flows: BTreeMap<FlowId, Flow>,
 }
@@ -65,12 +65,11 @@ impl Built {
         Ok(Self { policy, parent, params, queue, room, flows: BTreeMap::new() })
     }
 
-    /// What flows may have, in bit/s.
     pub fn room(&self) -> u64 {
         self.room
     }
 
-    /// What they have.
+    /// Returns the sum of the flows' rates, in bit/s.
     pub fn reserved(&self) -> u64 {
         self.flows.values().map(|flow| flow.rate.bits_per_second()).sum()
     }
@@ -98,7 +97,7 @@ impl Built {
         })
     }
 
-    /// Removes a flow.
+    /// Removes a flow; returns the change of the link, if it was there.
     pub fn remove(&mut self, id: FlowId) -> Option<Step> {
         self.flows.remove(&id)?;
         self.step()

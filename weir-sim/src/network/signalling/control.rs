@@ -33,7 +33,7 @@ enum Way {
     Built(Box<Built>),
 }
 
-/// What is done to a link.
+/// A change of a link.
 pub(super) enum Step {
     /// One class joins, is retuned, or leaves: what is done to the link, and its rules.
     Seat(Vec<Graft>, Box<Seating>),
@@ -41,19 +41,19 @@ pub(super) enum Step {
     Plan(Box<LinkPlan>, Box<Classifier>, LeafId),
 }
 
-/// What an admitted request leads to.
+/// The changes that an admitted request needs.
 pub(super) struct Asked {
     pub steps: Vec<Step>,
     /// The sessions of flows whose place it takes.
     pub preempted: Vec<(FlowId, Session)>,
 }
 
-/// What an outlet did for reservations.
+/// The changes that an outlet made for reservations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counts {
     /// Leaves that were added.
     pub added: u64,
-    /// Changes of leaves.
+    /// Leaves that got other values.
     pub retuned: u64,
     /// Leaves that were removed.
     pub removed: u64,
@@ -94,7 +94,7 @@ impl TrafficControl {
         self.sessions.contains_key(&flow)
     }
 
-    /// What the outlet offers to flows; `latency` is that of its link.
+    /// Returns the properties that the outlet offers to flows; `latency` is that of its link.
     pub fn offers(&self, latency: Option<u32>, mtu: u32) -> Characterization {
         match &self.way {
             Way::Joins(admission) => admission.offers(latency),

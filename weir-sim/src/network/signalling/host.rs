@@ -1,5 +1,5 @@
-//! What applications of the hosts do: senders announce, the receiver reserves for those that it
-//! hears of, as a live one does ([`weir_rsvp::receiver`]), and both end.
+//! The applications of the hosts: senders announce, the receiver reserves for senders that
+//! announced themselves, as a live one does ([`weir_rsvp::receiver`]), and both end.
 
 use super::Signals;
 use super::plan::{Reservation, Signalling};
@@ -14,7 +14,7 @@ use weir_rsvp::wire::{ErrorSpec, Style};
 
 /// The applications of one reservation.
 pub(super) struct Application {
-    /// Whether it is between start and stop.
+    /// The time is between start and stop.
     pub wants: bool,
     began: Instant,
     ended: Option<Instant>,
@@ -127,7 +127,7 @@ impl Signals<'_> {
         let application = &mut self.applications[index];
         match event {
             Event::Path { sender, tspec, adspec, .. } => {
-                application.receiver.hear(sender, tspec, adspec);
+                application.receiver.note_sender(sender, tspec, adspec);
                 self.claim(at, index, node);
             }
             Event::PathGone { sender, .. } => {

@@ -111,7 +111,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// What the node is made from.
+    /// Returns the settings of the RSVP node at `node`.
     fn speaker(
         &self,
         plan: &Signalling,

@@ -24,7 +24,7 @@ pub struct Signalling {
     pub lossy: (Instant, Instant),
     /// The class below which reservations have their leaves.
     pub class: String,
-    /// What becomes of packets beyond what is reserved.
+    /// The treatment of packets beyond a reservation.
     pub excess: Excess,
     /// The term D of each outlet's delay bounds; without one, that which a reservation alone gets.
     pub delay: Option<Duration>,
@@ -33,7 +33,7 @@ pub struct Signalling {
     pub policies: BTreeMap<OutletId, Policy>,
     /// The address of each node.
     pub addresses: Vec<IpAddr>,
-    /// The reservations.
+    /// The reservations, in the order of the scenario.
     pub reservations: Vec<Reservation>,
 }
 
@@ -48,9 +48,9 @@ pub struct Reservation {
     pub receiver: NodeId,
     /// The senders: the host, and what its packets have in common.
     pub senders: Vec<(NodeId, Filter)>,
-    /// How they share.
+    /// How the senders share the reservation.
     pub style: Style,
-    /// What each sender sends at most, which is reserved, too.
+    /// The most that each sender sends, which is reserved, too.
     pub tspec: Tspec,
     /// The service that is asked for.
     pub service: Asked,

@@ -1,4 +1,4 @@
-//! What a report says of reservations: each, the outlets that have classes for them, and messages.
+//! The reservations of a report: each one, the outlets that have classes for them, and messages.
 
 use super::Signals;
 use super::control::Counts;
@@ -11,7 +11,7 @@ use std::fmt;
 use weir_core::units::{Duration, Instant};
 use weir_policy::table::Table;
 
-/// What is reported of signalling.
+/// The figures of signalling.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SignallingReport {
     /// Every reservation in the order of declaration.
@@ -26,16 +26,16 @@ pub struct SignallingReport {
     pub lost: u64,
 }
 
-/// A reservation.
+/// The figures of one reservation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ReservationReport {
-    /// The name.
+    /// The name in the scenario.
     pub name: String,
-    /// The session.
+    /// The session that it receives.
     pub session: String,
     /// WF, FF or SE.
     pub style: String,
-    /// The service.
+    /// The service that was requested.
     pub service: &'static str,
     /// The names of the leaves that it had.
     pub classes: Vec<String>,
@@ -59,13 +59,13 @@ pub struct ReservationReport {
 /// An outlet whose policy has the class for reservations.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ReservingReport {
-    /// The link.
+    /// The name of the link.
     pub link: String,
     /// The node that it leads away from.
     pub from: String,
-    /// The class.
+    /// The class below which leaves are added.
     pub class: String,
-    /// What was counted.
+    /// The changes of the outlet.
     #[serde(flatten)]
     pub counts: Counts,
     /// The rate that is reserved at the end.

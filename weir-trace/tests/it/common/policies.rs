@@ -5,7 +5,7 @@ use weir_core::random::Random;
 
 /// The link of each policy, in bit/s.
 pub const LINK: u64 = 10_000_000;
-/// Its largest frame.
+/// In bytes of frames.
 pub const MTU: u32 = 1514;
 
 /// A class of a random tree.

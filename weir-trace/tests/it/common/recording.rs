@@ -89,6 +89,7 @@ impl Recording {
             handle: Handle(self.handle),
             length: frame.len() as u32,
             flow: headers.flow(classified.flow),
+            host: headers.host(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),
             meter: classified.meter,
         };

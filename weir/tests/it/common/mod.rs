@@ -45,5 +45,5 @@ pub fn interrupted(arguments: &[&str]) -> Ended {
     ended
 }
 
-/// See [`interrupted`].
+/// The processor time after which [`interrupted`] sends the signal.
 const WORK: Duration = Duration::from_secs(3);

@@ -107,7 +107,7 @@ fn bad_tokens_start_nothing() -> Outcome {
     let refused = |part: &str| -> Outcome {
         let text = fails(&scene, "link.toml", 1)?.stderr;
         assert!(text.contains(part), "{part}: {text}");
-        for (verb, status) in [("check", 0), ("doctor", 1)] {
+        for (verb, status) in [("check", 1), ("doctor", 1)] {
             let said = scene.weir_inside(&[verb, "link.toml"])?;
             assert_eq!(said.status.code(), Some(status), "{verb}: {said:?}");
             assert!(said.stdout.contains(part), "{verb}, {part}: {}", said.stdout);

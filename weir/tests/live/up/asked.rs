@@ -1,4 +1,4 @@
-//! What `weir status` tells of the links of this machine and of their classes.
+//! The output of `weir status`: the links of this machine and their classes.
 
 use super::{POLICY, Test, exchange, plan};
 use libtest_mimic::Failed;

@@ -1,4 +1,4 @@
-//! What is told before a link runs: `weir doctor` in a private network, and the memory that `weir
+//! The output before a link runs: of `weir doctor` in a private network, and the memory that `weir
 //! check` prints, beside what `weir up` then takes.
 
 use super::{POLICY, Test, called, class_at, page, plan};

@@ -22,7 +22,7 @@ pub const TESTS: &[Test] = &[
     ("a_forwarder_that_dies_is_followed_by_one_with_the_policy_in_force", death),
 ];
 
-/// What a command did: its exit code, and what it printed.
+/// The result of a command: its exit code, and its output.
 struct Said {
     code: i32,
     text: String,
@@ -64,7 +64,8 @@ fn sent(status: &Status, name: &str) -> Option<u64> {
     class(status, name).map(|class| class.sent.packets)
 }
 
-/// What is printed after a change is a policy that a file may hold: reading it changes nothing.
+/// The policy that is printed after a change is one that a file may hold: reading it changes
+/// nothing.
 fn told() -> Outcome {
     let mut scene = plan(POLICY).start()?;
     let before = json(&scene, &["log", "--policy"])?;
@@ -145,7 +146,7 @@ fn wrong_changes() -> Outcome {
         &scene,
         &["set", "deployment.lag_max=1 ns"],
         1,
-        &["`lag_max` is 1 ns, and may be 1 ms", "leave it out"],
+        &["1 ns is not in 1 ms to 10 s", "leave it out"],
     )?;
     fs::copy(scene.path("link.toml"), scene.path("other.toml"))?;
     let unnamed = ["called `other` and the link `link`", "`name = \"link\"`"];

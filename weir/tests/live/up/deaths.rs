@@ -24,6 +24,7 @@ pub const TESTS: &[Test] = &[
     ("without_a_restart_and_closed_the_link_ends_with_its_forwarder", ended),
     ("traffic_passes_without_the_keeper_and_nothing_is_lost", the_keeper_dies),
     ("a_new_keeper_takes_over_from_one_that_died", a_new_keeper_takes_over),
+    ("a_keeper_that_dies_while_it_takes_over_leaves_the_link_to_the_next", die_in_between),
     ("signals_that_mean_nothing_end_nothing", signals_end_nothing),
     ("term_sends_what_waits_and_counts_the_rest_as_flushed", term_flushes),
     ("a_service_manager_is_told", a_service_manager_is_told),
@@ -58,6 +59,11 @@ fn replaced(which: &str, on_exit: &str) -> Outcome {
     assert_eq!(found.repeated, 0, "{found:?}");
     // It is told a moment after it is so.
     scene.await_logged("runs again after")?;
+    // A client that asks the next process hears of it, too.
+    until("clients can read of it", || {
+        let events = called(&scene, &["api", "link", "/events"]).unwrap_or_default();
+        ["forwarder-died", "forwarder-started"].iter().all(|kind| events.contains(kind))
+    })?;
     let text = scene.stop()?;
     for event in ["died: process", "runs again after"] {
         assert!(text.contains(event), "{event}: {text}");
@@ -176,6 +182,34 @@ fn a_new_keeper_takes_over() -> Outcome {
     for part in ["has a keeper again", TAKES_OVER, "are bridged", kept] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    Ok(())
+}
+
+/// Keepers die at different moments of a takeover, at once after their predecessor; the next one
+/// takes over each time, and is the one that `weir stop` ends.
+fn die_in_between() -> Outcome {
+    let mut scene = plan(POLICY).deployment("watchdog = \"20 s\"").start()?;
+    let stream = Stream::numbered(&scene.testbed, SLOW)?;
+    for tens in 0..DEATHS {
+        stream.await_another()?;
+        kill_keeper(&mut scene)?;
+        let command = scene.command(&["up", "link.toml"]);
+        scene.spawn(command)?;
+        std::thread::sleep(std::time::Duration::from_millis(10 * tens));
+        kill_keeper(&mut scene)?;
+        scene.start()?;
+        let own = scene.keeper()?;
+        scene.await_status("its keeper", |status| {
+            status.processes.is_some_and(|processes| processes.keeper == Some(own))
+        })?;
+    }
+    stream.await_another()?;
+    assert_eq!(stream.finish()?.repeated, 0);
+    let keeper = scene.keeper()?;
+    let stopped = called(&scene, &["stop", "--format", "json"])?;
+    assert!(stopped.contains(&format!(": {keeper}")), "{keeper}: {stopped}");
+    let words = scene.last_words();
+    assert!(words.starts_with("it ended by itself") && words.contains("wait_status(0)"), "{words}");
     Ok(())
 }
 
@@ -340,7 +374,9 @@ fn leave_nothing(on_exit: &str) -> Outcome {
     Ok(())
 }
 
-/// What a keeper tells of a SIGHUP.
+/// The words of a keeper about a SIGHUP.
 const HUNG_UP: &str = "because of a SIGHUP";
+/// Keepers that die while they take over, each 10 ms later than the one before.
+const DEATHS: u64 = 12;
 /// How many keepers follow the first one.
 const KEEPERS: usize = 2;

@@ -77,7 +77,7 @@ fn check_pairs(events: &[Value]) {
     }
 }
 
-/// What was told of a ring is what the last status counts.
+/// The overruns that were reported of a ring are those that the last status counts.
 fn check_counts(events: &[Value], text: &str) -> Outcome {
     let last: Value = serde_json::from_str(text.lines().last().unwrap_or_default())?;
     let ended = |event: &&Value| event["event"] == "overrun-ended";

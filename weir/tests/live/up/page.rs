@@ -116,8 +116,8 @@ fn samples(scene: &Scene, token: &str, count: usize) -> Result<Vec<Value>, Faile
     Err("the stream has ended".into())
 }
 
-/// What the page shows of each second comes to what the status counts in all, whenever the machine
-/// lets which of them run.
+/// The seconds of the page add up to the totals of the status, whenever the machine lets which of
+/// them run.
 fn the_stream_is_right() -> Outcome {
     let (mut scene, token) = scene()?;
     let history = || ask(&scene, &token, "GET /view/history?direction=upload", "");

@@ -20,6 +20,7 @@ pub const TESTS: &[Test] = &[
     ("a_restart_loses_nothing_where_nothing_comes_meanwhile", nothing_comes),
     ("restarts_in_a_row_wait_for_one_another", in_a_row),
     ("a_restart_with_a_wrong_file_changes_nothing", wrongly_restarted),
+    ("a_link_ends_by_its_name_after_it_sent_what_waited", stopped),
 ];
 
 pub const OVER_AF_XDP: &[Test] =
@@ -27,6 +28,16 @@ pub const OVER_AF_XDP: &[Test] =
 
 pub const TRACED: &[Test] =
     &[("a_restart_goes_on_while_the_loop_pauses_for_seconds", the_loop_pauses)];
+
+fn stopped() -> Outcome {
+    let mut scene = plan(POLICY).start()?;
+    called(&scene, &["stop"])?;
+    let words = scene.last_words();
+    assert!(words.starts_with("it ended by itself") && words.contains("wait_status(0)"), "{words}");
+    let again = call(&scene, &["stop"])?;
+    assert_eq!(again.status.code(), Some(2), "{again:?}");
+    Ok(())
+}
 
 /// Traffic goes on while forwarders follow one another.
 fn exchanged(kind: PortKind) -> Outcome {
@@ -53,8 +64,8 @@ fn exchanged(kind: PortKind) -> Outcome {
     Ok(())
 }
 
-/// What is missing came while no intake was open: it is one run, of numbers from `asked` up to
-/// `end`.
+/// The missing datagrams arrived while no intake was open: they are one run, of numbers from
+/// `asked` up to `end`.
 fn check_one_run(found: &Found, asked: u64, end: u64) {
     let missing = found.missing();
     let is_between = missing.iter().all(|run| asked <= run.start && run.end <= end);
@@ -108,7 +119,7 @@ fn counts(scene: &Scene) -> Vec<u64> {
     lines.filter_map(|(_, count)| count.trim().parse().ok()).collect()
 }
 
-/// What is sent before a restart and after it arrives.
+/// All datagrams that are sent before a restart and after it arrive.
 fn nothing_comes() -> Outcome {
     let mut scene = plan(POLICY).deployment("watchdog = \"20 s\"").start()?;
     for number in 1..=2 * RESTARTS {
@@ -191,9 +202,9 @@ fn wrongly_restarted() -> Outcome {
     Ok(())
 }
 
-/// What a keeper tells when a new forwarder has taken over.
+/// The words of a keeper when a new forwarder has taken over.
 pub const TAKES_OVER: &str = "forwards for `link` from now on";
-/// What it tells before the count.
+/// The words before the count of flushed frames.
 const FLUSHED: &str = "frames that it could not send any more:";
 /// So many that a forwarder which fails at every second restart is caught.
 const RESTARTS: usize = 5;

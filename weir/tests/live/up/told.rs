@@ -1,4 +1,4 @@
-//! What `weir up` tells: as JSON, of a processor that is not there, and after two signals.
+//! The messages of `weir up`: as JSON, of a processor that is not there, and after two signals.
 
 use super::{POLICY, Test, call, called, edit, exchange, fails, plan};
 use libtest_mimic::Failed;
@@ -74,7 +74,7 @@ fn a_missing_user_starts_nothing() -> Outcome {
     Ok(())
 }
 
-/// What a keeper itself does changes with the file, too.
+/// Settings that the keeper itself uses change with the file, too.
 fn keys_of_the_keeper() -> Outcome {
     let mut scene = plan(POLICY).deployment("log = \"first.log\"\ndrain = \"1 s\"").start()?;
     let mode = || fs::metadata(scene.socket()).map(|there| there.mode() & 0o777);

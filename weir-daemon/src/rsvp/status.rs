@@ -1,4 +1,4 @@
-//! Sessions as readers of the status see them.
+//! The status of sessions, for clients of the control socket.
 
 use weir_core::units::Instant;
 use weir_link::status::reservations::{
@@ -7,13 +7,13 @@ use weir_link::status::reservations::{
 use weir_rsvp::node::{FlowView, Node, ReservationView, SenderView, SessionView};
 use weir_rsvp::wire::Style;
 
-use super::desk::Desk;
+use super::traffic_control::LinkControl;
 
 /// Describes at most so many sessions.
-pub fn describe(node: &Node, desk: &Desk, limit: usize, now: Instant) -> Reservations {
+pub fn describe(node: &Node, control: &LinkControl, limit: usize, now: Instant) -> Reservations {
     let counts = node.counts();
-    let (admitted, reserved, room) = desk.admission().load();
-    let session = |view: SessionView| describe_session(&view, desk, now);
+    let (admitted, reserved, room) = control.admission().load();
+    let session = |view: SessionView| describe_session(&view, control, now);
     Reservations {
         sessions: node.session_count() as u64,
         admitted: admitted as u64,
@@ -28,7 +28,7 @@ pub fn describe(node: &Node, desk: &Desk, limit: usize, now: Instant) -> Reserva
     }
 }
 
-fn describe_session(view: &SessionView, desk: &Desk, now: Instant) -> SessionStatus {
+fn describe_session(view: &SessionView, control: &LinkControl, now: Instant) -> SessionStatus {
     let expires_ms =
         |at: Option<Instant>| at.map(|at| at.as_nanos().saturating_sub(now.as_nanos()) / 1_000_000);
     let sender = |one: &SenderView| SenderStatus {
@@ -48,7 +48,7 @@ fn describe_session(view: &SessionView, desk: &Desk, now: Instant) -> SessionSta
             bucket: one.flowspec.tspec().bucket.into(),
             senders: one.filters.iter().map(ToString::to_string).collect(),
             admitted: one.admitted,
-            class: own.and_then(|flow| desk.admission().class_of(flow)).map(str::to_owned),
+            class: own.and_then(|flow| control.admission().class_of(flow)).map(str::to_owned),
             expires_ms: expires_ms(one.expires),
         }
     };

@@ -1,4 +1,5 @@
-//! What a host that announces or reserves tells: as sentences, and as values for programs.
+//! The events and the status of a host that announces or reserves: as sentences, and as values for
+//! programs.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,31 +10,31 @@ use weir_rsvp::intserv::{Service, Tspec};
 use weir_rsvp::receiver::{Wanted, rate_text};
 use weir_rsvp::wire::{Cause, ErrorSpec, Filter, Reservation, Select, Session};
 
-/// How a flow stands.
+/// The state of a flow.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum State {
     /// No sender, or no reservation, is there yet.
     Waiting,
-    /// It is asked for, and no answer came.
+    /// A reservation is requested, and no answer came yet.
     Asked,
-    /// It is reserved.
+    /// The reservation is in force.
     Accepted {
         /// The node that says so; none on the sender's side.
         by: Option<IpAddr>,
     },
     /// A node refused it.
     Refused {
-        /// The node.
+        /// The node that refused.
         by: IpAddr,
         /// The error code of RSVP.
         code: u8,
-        /// Its value.
+        /// The error value of RSVP.
         value: u16,
     },
-    /// The path cannot give what is asked for.
+    /// The path cannot give the requested service.
     Impossible {
-        /// Why.
+        /// The reason, in words.
         why: String,
     },
 }
@@ -44,20 +45,20 @@ pub enum State {
 pub enum Role {
     /// It announces the flow.
     Sender,
-    /// It reserves.
+    /// It receives the flow, and reserves for it.
     Receiver,
 }
 
-/// A program that announces or reserves, as others see it.
+/// The status of a program that announces or reserves, for other programs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HostStatus {
-    /// Its process.
+    /// The number of its process.
     pub process: u32,
-    /// Its side.
+    /// Whether it announces or reserves.
     pub role: Role,
     /// Where the packets go.
     pub destination: IpAddr,
-    /// Their IP protocol.
+    /// The IP protocol of the packets.
     pub protocol: u8,
     /// Their destination port; 0 for any.
     pub port: u16,
@@ -65,25 +66,25 @@ pub struct HostStatus {
     pub senders: Vec<(IpAddr, u16)>,
     /// The style of a reservation: `FF`, `SE` or `WF`.
     pub style: Option<String>,
-    /// `controlled-load` or `guaranteed`.
+    /// The service of a reservation: `controlled-load` or `guaranteed`.
     pub service: Option<String>,
     /// Bytes a second: what is reserved, or announced.
     pub rate: f64,
-    /// How it stands.
+    /// The state of the flow.
     #[serde(flatten)]
     pub state: State,
     /// How long it runs.
     pub seconds: u64,
 }
 
-/// Something new.
+/// A change that the host reports.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Told {
+pub enum HostEvent {
     /// This host announces its flow.
     Announced {
         /// Its address and port.
         sender: (IpAddr, u16),
-        /// What it sends at most.
+        /// The most that it sends.
         tspec: Tspec,
     },
     /// This host waits for senders of a session.
@@ -92,32 +93,32 @@ pub enum Told {
     Sender {
         /// Its address and port.
         sender: (IpAddr, u16),
-        /// What it sends at most.
+        /// The most that it sends.
         tspec: Tspec,
         /// A router of the path does not take part.
         broken: bool,
     },
-    /// A sender went.
+    /// A sender withdrew, or its state expired.
     SenderGone {
         /// Its address and port.
         sender: (IpAddr, u16),
     },
-    /// A reservation is asked for.
+    /// A reservation is requested.
     Asked(Wanted),
-    /// How it stands now.
+    /// The state changed to this one.
     State(State),
-    /// Another receiver's larger reservation was refused; this one is asked for without it.
+    /// Another receiver's larger reservation was refused; this host's is requested without it.
     OtherRefused {
-        /// The node.
+        /// The node that refused.
         by: IpAddr,
         /// The error code of RSVP.
         code: u8,
-        /// Its value.
+        /// The error value of RSVP.
         value: u16,
     },
-    /// For a sender: what receivers reserve; none if no more.
+    /// For a sender: the reservation on the first hop changed.
     Reserved {
-        /// What the first hop has.
+        /// The reservation on the first hop; `None` if there is none any more.
         reservation: Option<Reservation>,
     },
 }
@@ -191,42 +192,42 @@ impl fmt::Display for State {
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for HostEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Told::Announced { sender, tspec } => {
+            HostEvent::Announced { sender, tspec } => {
                 write!(f, "announcing a flow from {}: {}", sender_text(sender), tspec_text(tspec))
             }
-            Told::Listening(Session { destination, protocol, port }) => {
+            HostEvent::Listening(Session { destination, protocol, port }) => {
                 let protocol = protocol_name(*protocol);
                 write!(f, "waiting for a sender of {protocol} to {destination} port {port}")
             }
-            Told::Sender { sender, tspec, broken } => {
+            HostEvent::Sender { sender, tspec, broken } => {
                 write!(f, "{} sends {}", sender_text(sender), tspec_text(tspec))?;
                 match broken {
                     true => f.write_str("; a router of the path does not speak RSVP"),
                     false => Ok(()),
                 }
             }
-            Told::SenderGone { sender } => write!(f, "{} sends no more", sender_text(sender)),
-            Told::Asked(wanted) => {
+            HostEvent::SenderGone { sender } => write!(f, "{} sends no more", sender_text(sender)),
+            HostEvent::Asked(wanted) => {
                 write!(f, "asking for {}", reserved_text(&wanted.reservation))?;
                 match wanted.delay_max {
                     Some(delay) => write!(f, ", no packet later than {:.3} ms", delay / 1e3),
                     None => Ok(()),
                 }
             }
-            Told::State(state) => state.fmt(f),
-            Told::OtherRefused { by, code, value } => write!(
+            HostEvent::State(state) => state.fmt(f),
+            HostEvent::OtherRefused { by, code, value } => write!(
                 f,
                 "{by} refused a larger reservation of another receiver: {}; this one is asked for \
                  without it",
                 Cause::new(*code, *value)
             ),
-            Told::Reserved { reservation: Some(reservation) } => {
+            HostEvent::Reserved { reservation: Some(reservation) } => {
                 write!(f, "reserved: {}", reserved_text(reservation))
             }
-            Told::Reserved { reservation: None } => f.write_str("no longer reserved"),
+            HostEvent::Reserved { reservation: None } => f.write_str("no longer reserved"),
         }
     }
 }
@@ -249,37 +250,37 @@ fn reserved_json(event: &str, reservation: &Reservation) -> Value {
     })
 }
 
-impl Told {
+impl HostEvent {
     /// Returns it for a program: `event` names it, `says` is the sentence; rates are in bytes a
     /// second.
     pub fn json(&self) -> Value {
         let mut value = match self {
-            Told::Announced { sender, tspec } => {
+            HostEvent::Announced { sender, tspec } => {
                 json!({ "event": "announced", "sender": sender, "tspec": tspec_json(tspec) })
             }
-            Told::Listening(Session { destination, protocol, port }) => json!({
+            HostEvent::Listening(Session { destination, protocol, port }) => json!({
                 "event": "listening", "destination": destination, "protocol": protocol,
                 "port": port,
             }),
-            Told::Sender { sender, tspec, broken } => json!({
+            HostEvent::Sender { sender, tspec, broken } => json!({
                 "event": "sender", "sender": sender, "tspec": tspec_json(tspec), "broken": broken,
             }),
-            Told::SenderGone { sender } => json!({ "event": "sender-gone", "sender": sender }),
-            Told::Asked(wanted) => {
+            HostEvent::SenderGone { sender } => json!({ "event": "sender-gone", "sender": sender }),
+            HostEvent::Asked(wanted) => {
                 let mut value = reserved_json("asked", &wanted.reservation);
                 value["delay_us"] = json!(wanted.delay_max);
                 value
             }
-            Told::State(state) => {
+            HostEvent::State(state) => {
                 let mut value = json!(state);
                 value["event"] = value["state"].take();
                 value
             }
-            Told::OtherRefused { by, code, value } => {
+            HostEvent::OtherRefused { by, code, value } => {
                 json!({ "event": "other-refused", "by": by, "code": code, "value": value })
             }
-            Told::Reserved { reservation: None } => json!({ "event": "not-reserved" }),
-            Told::Reserved { reservation: Some(one) } => reserved_json("reserved", one),
+            HostEvent::Reserved { reservation: None } => json!({ "event": "not-reserved" }),
+            HostEvent::Reserved { reservation: Some(one) } => reserved_json("reserved", one),
         };
         value["says"] = json!(self.to_string());
         if let Some(object) = value.as_object_mut() {
@@ -317,7 +318,8 @@ mod tests {
 
     #[test]
     fn sentences_name_who_and_why() {
-        let refused = Told::State(State::Refused { by: [10, 0, 0, 1].into(), code: 1, value: 2 });
+        let refused =
+            HostEvent::State(State::Refused { by: [10, 0, 0, 1].into(), code: 1, value: 2 });
         let says = refused.to_string();
         assert!(
             says.starts_with("refused by 10.0.0.1: admission refused: the bandwidth"),

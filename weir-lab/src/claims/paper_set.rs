@@ -7,16 +7,16 @@ use include_dir::{Dir, include_dir};
 static PAPERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../papers");
 
 /// Every paper with its experiments, in the order of reports.
-pub struct Shelf {
-    /// The papers.
+pub struct PaperSet {
+    /// The papers, in the order of reports.
     pub papers: Vec<Paper>,
     /// The experiments, those of one paper together.
     pub sheets: Vec<Sheet>,
-    /// Those on real packets.
+    /// Experiments on real packets.
     pub live: Vec<Sheet>,
 }
 
-impl Shelf {
+impl PaperSet {
     /// Reads the compiled-in folder.
     ///
     /// # Errors
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn every_sheet_reads_and_claims_something() {
-        let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
-        for sheet in shelf.sheets.iter().chain(&shelf.live) {
+        let set = PaperSet::open().unwrap_or_else(|error| panic!("{error}"));
+        for sheet in set.sheets.iter().chain(&set.live) {
             let says = !sheet.claims.is_empty() || !sheet.irreproducible.is_empty();
             assert!(says, "{} claims nothing", sheet.id);
             for claim in &sheet.claims {
@@ -185,7 +185,7 @@ mod tests {
                 assert!(!idle, "{} {}: no run has its era", sheet.id, claim.id);
             }
         }
-        let all = shelf.sheets.iter().chain(&shelf.live);
+        let all = set.sheets.iter().chain(&set.live);
         let mut ids: Vec<&str> = all.map(|sheet| sheet.id.as_str()).collect();
         ids.sort_unstable();
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "an id occurs twice: {ids:?}");
@@ -193,9 +193,9 @@ mod tests {
 
     #[test]
     fn the_facts_of_every_paper_are_there_once() {
-        let shelf = Shelf::open().unwrap_or_else(|error| panic!("{error}"));
-        for paper in shelf.papers.iter().filter(|paper| paper.states_facts()) {
-            let facts = Shelf::facts(paper).unwrap_or_else(|error| panic!("{error}"));
+        let set = PaperSet::open().unwrap_or_else(|error| panic!("{error}"));
+        for paper in set.papers.iter().filter(|paper| paper.states_facts()) {
+            let facts = PaperSet::facts(paper).unwrap_or_else(|error| panic!("{error}"));
             let mut ids: Vec<&str> = facts.iter().map(|fact| fact.id.as_str()).collect();
             ids.sort_unstable();
             let twice = ids.windows(2).find(|pair| pair[0] == pair[1]);

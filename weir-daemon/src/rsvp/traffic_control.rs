@@ -15,24 +15,24 @@ use weir_rsvp::wire::Cause;
 
 use super::classes::{Change, Classes};
 
-/// See the module.
-pub struct Desk {
+/// Admission with the classes at the link: see the module.
+pub struct LinkControl {
     admission: Admission,
     classes: Classes,
     /// The interface that the link shapes.
     shaped: InterfaceId,
-    /// Classes of a life before, which no reservation has claimed yet.
+    /// Classes of the former process, which no reservation has claimed yet.
     former: BTreeSet<String>,
-    /// What to say of flows whose classes are on their way.
+    /// By flow, the sentence to report once its class has joined.
     joining: BTreeMap<FlowId, String>,
-    /// Flows that lose their place, of which the node is not told yet.
+    /// Flows that lost their place and that the node has not preempted yet.
     losses: Vec<(FlowId, Cause)>,
-    /// What the operator is to hear.
+    /// Events for the operator.
     pub happened: Vec<(What, String)>,
 }
 
-impl Desk {
-    /// Traffic control of one interface; `former` are the classes of a life before.
+impl LinkControl {
+    /// Traffic control of one interface; `former` are the classes of the former process.
     pub fn new(
         admission: Admission,
         classes: Classes,
@@ -43,7 +43,7 @@ impl Desk {
         Self { admission, classes, shaped, former, joining, losses, happened }
     }
 
-    /// Returns what was admitted.
+    /// Returns the flows that were admitted.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }
@@ -66,7 +66,7 @@ impl Desk {
         match self.admission.admit(flow, request) {
             Ok(admitted) => {
                 self.carry_out(flow, admitted, former);
-                self.joining.insert(flow, self.tell_of(flow, request));
+                self.joining.insert(flow, self.describe(flow, request));
                 None
             }
             Err(refusal) => {
@@ -95,7 +95,7 @@ impl Desk {
     }
 
     /// Describes a reservation that is admitted.
-    fn tell_of(&self, flow: FlowId, request: &Request) -> String {
+    fn describe(&self, flow: FlowId, request: &Request) -> String {
         let mega = self.admission.rate_of(flow).unwrap_or_default() as f64 / 1e6;
         let class = self.admission.class_of(flow).unwrap_or_default();
         let style = request.style;
@@ -111,7 +111,7 @@ impl Desk {
         self.happened.push((What::Refused, detail));
     }
 
-    /// Has the class of a flow leave; returns its name if it had one.
+    /// Removes the class of a flow; returns its name if it had one.
     fn leave(&mut self, flow: FlowId) -> Option<String> {
         self.joining.remove(&flow);
         let name = self.admission.remove(flow)?.name;
@@ -128,8 +128,8 @@ impl Desk {
         self.happened.push((what, format!("class `{name}`: {why}")));
     }
 
-    /// Takes what the link said of a class; returns the answer for the node, unless the flow has
-    /// gone meanwhile.
+    /// Takes the outcome of a change at the link; returns the decision for the node, unless the
+    /// flow was removed meanwhile.
     pub fn joined(
         &mut self,
         flow: FlowId,
@@ -141,14 +141,14 @@ impl Desk {
             return Some(Ok(()));
         };
         let name = self.admission.class_of(flow)?.to_owned();
-        // Until then classes of a life before may have what is missing.
+        // Until then classes of the former process may have the rate that is missing.
         let cause = if self.former.is_empty() { Cause::SYSTEM } else { Cause::BANDWIDTH };
         self.happened.push((What::Refused, format!("class `{name}`: {why}")));
         self.leave(flow);
         Some(Err(cause))
     }
 
-    /// Lets the classes of a life before go that no reservation claimed.
+    /// Removes the classes of the former process that no reservation claimed.
     pub fn drop_former(&mut self) {
         for name in std::mem::take(&mut self.former) {
             self.note_removal(&name, Removal::Expired);
@@ -156,8 +156,8 @@ impl Desk {
         }
     }
 
-    /// Goes on with another policy, under which the link has these classes of reservations. Flows
-    /// that it has no room for lose their place.
+    /// Follows a change of the policy, under which the link has these classes of reservations.
+    /// Flows for which it has no room lose their place.
     pub fn follow(
         &mut self,
         admission: Admission,
@@ -167,7 +167,7 @@ impl Desk {
         let before = std::mem::replace(&mut self.admission, admission);
         let mut kept = BTreeSet::new();
         for (flow, request) in flows {
-            // One whose answer is due is with the link.
+            // A flow without a class waits for the link.
             let Some(name) = before.class_of(flow) else { continue };
             match self.admission.admit(flow, &request) {
                 Ok(Admitted { name, table, preempted, .. }) => {
@@ -191,7 +191,7 @@ impl Desk {
     }
 }
 
-impl TrafficControl for Desk {
+impl TrafficControl for LinkControl {
     fn change(&mut self, _now: Instant, control: Control) -> Option<Result<(), Cause>> {
         match control {
             Control::Add(flow, request) | Control::Modify(flow, request) => {
@@ -207,7 +207,7 @@ impl TrafficControl for Desk {
     }
 }
 
-/// The neighbours that reserve.
+/// Lists the neighbours that reserve.
 fn who(request: &Request) -> String {
     request.hops.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

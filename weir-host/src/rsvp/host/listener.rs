@@ -1,8 +1,8 @@
-//! How others on this host find a program that reserves, ask how it stands, and end it.
+//! Other programs on this host find one that reserves, request its status, and end it.
 //!
 //! Each has a socket with an abstract name (unix(7)): it vanishes with its process, needs no
 //! folder, and belongs to one network namespace, as reservations do. Such a name has no
-//! permissions, so both ends look at the other's user: it must be their own or root.
+//! permissions, so both ends check the other's user: it must be their own or root.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -17,13 +17,13 @@ use crate::error::{Result, SystemError};
 use crate::peer;
 
 /// The socket of a program that reserves.
-pub(super) struct Door {
+pub(super) struct HostListener {
     listener: UnixListener,
-    /// Those that asked it to end: they see its end by that of the connection.
+    /// Connections of programs that asked it to end: they see its end when theirs is closed.
     ending: Vec<UnixStream>,
 }
 
-impl Door {
+impl HostListener {
     /// Opens the socket of this process, or a further one.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Door {
         Ok(Self { listener: open().map_err(failed)?, ending: Vec::new() })
     }
 
-    /// Answers those that asked.
+    /// Answers the programs that wait, without waiting for others.
     pub(super) fn serve(&mut self, status: &HostStatus) {
         for _ in 0..CALLERS_MAX {
             let Ok((caller, _)) = self.listener.accept() else { return };
@@ -69,14 +69,14 @@ impl Door {
         }
     }
 
-    /// Returns whether it was asked to end.
+    /// Returns whether a program requested its end.
     pub(super) fn is_released(&self) -> bool {
         !self.ending.is_empty()
     }
 }
 
-impl AsFd for Door {
-    /// Readable when someone asks.
+impl AsFd for HostListener {
+    /// Readable when a program has connected.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
@@ -148,9 +148,9 @@ fn name_of(line: &str) -> Option<&str> {
 }
 
 const PREFIX: &str = "weir-reserve-";
-/// What may be asked.
+/// Requests the status.
 const STATUS: u8 = b's';
-/// See `STATUS`.
+/// Requests the end.
 const END: u8 = b'e';
 /// Callers that a turn answers.
 const CALLERS_MAX: usize = 8;

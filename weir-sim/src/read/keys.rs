@@ -1,0 +1,393 @@
+//! The keys of scenarios. Those of an application model are in its file in `kinds/`.
+
+use super::network::CELLS;
+use super::rsvp::STYLES;
+use super::tcp::{CONTROLLERS, ECN};
+use crate::kinds;
+use crate::network::plan::TAP_ROWS_MAX;
+use crate::scenario::{Profile, QUICK_ACKS_MAX};
+use weir_core::link::Framing;
+use weir_core::units::Dimension;
+use weir_policy::deployment::EXCESSES;
+use weir_policy::keys::{
+    ANY, Key, Keys, LIMIT, MANY, MUST, NAMES, PACKETS, RATE, SHARE, SIZE, TIME, Values, key, words,
+};
+
+/// The keys of a kind of source, beside those of every source.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceKind {
+    /// The word in scenarios.
+    pub keyword: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// Its keys.
+    pub keys: Keys,
+}
+
+/// Returns every kind of source.
+pub fn sources() -> impl Iterator<Item = &'static SourceKind> {
+    PLAIN.iter().chain(kinds::KINDS.iter().map(|kind| &kind.source))
+}
+
+/// The file, but for the keys of its sources.
+pub const FILE: Keys = &[TOP, TABLES];
+/// What the page has first.
+pub const TOP_LEVEL: Keys = &[TOP];
+/// A `[[source]]` of any kind.
+pub const SOURCE: Keys = &[EVERY_SOURCE];
+/// A row of `sizes`.
+pub const SIZES: Keys = &[SIZE_ROW];
+/// A `[[change]]`.
+pub const CHANGES: Keys = &[CHANGE];
+/// A `[[node]]`.
+pub const NODES: Keys = &[NODE];
+/// `cpu` of a node.
+pub const COSTS: Keys = &[CPU];
+/// A `[[link]]`.
+pub const LINKS: Keys = &[LINK, WAY];
+/// `back` of a link.
+pub const WAYS: Keys = &[WAY];
+/// `driver` of a link.
+pub const DRIVERS: Keys = &[DRIVER];
+/// A `[[tap]]`.
+pub const TAPS: Keys = &[TAP];
+/// `[rsvp]`.
+pub const SIGNALLING: Keys = &[RSVP];
+/// A `[[reservation]]`.
+pub const RESERVATIONS: Keys = &[RESERVATION, TSPEC];
+/// A row of `retune`.
+pub const RETUNES: Keys = &[RETUNE, TSPEC];
+
+/// What every scenario has.
+const TOP: &[Key] = &[
+    key(
+        "policy",
+        Values::Policy,
+        MUST,
+        "The policy's file, relative to this one, or a table `[policy]`.",
+    ),
+    key("duration", TIME, MUST, "How long to simulate."),
+    key("warmup", TIME, "0 s", "How long to simulate before anything counts."),
+    key("delay", TIME, "0 s", "From the last bit on the line to the receiver."),
+    key("seed", Values::Number(0, i64::MAX as u64), "1", "Another seed gives another run."),
+    key("name", Values::Text, "the file's", "The name in the report."),
+];
+/// Its tables.
+const TABLES: &[Key] = &[
+    key("source", Values::List(&Values::Table(SOURCE), 0, MANY), "", ""),
+    key("change", Values::List(&Values::Table(CHANGES), 0, MANY), "", ""),
+    key("node", Values::List(&Values::Table(NODES), 0, MANY), "", ""),
+    key("link", Values::List(&Values::Table(LINKS), 0, MANY), "", ""),
+    key("tap", Values::List(&Values::Table(TAPS), 0, MANY), "", ""),
+    key("rsvp", Values::Table(SIGNALLING), "", ""),
+    key("reservation", Values::List(&Values::Table(RESERVATIONS), 0, MANY), "", ""),
+];
+
+const EVERY_SOURCE: &[Key] = &[
+    key("name", Values::Text, MUST, "The name in the report; its random numbers follow from it."),
+    key("kind", Values::Text, MUST, "One of the kinds below."),
+    key("proto", Values::Field, "`udp`, or `tcp` for what uses it", "The protocol of its packets."),
+    key("src", Values::Text, "one for documentation", "The sender's address."),
+    key("dst", Values::Text, "one for documentation", "The receiver's address."),
+    key("src_mac", Values::Text, "none", "The station that sends its frames."),
+    key("dst_mac", Values::Text, "none", "The station that its frames are for."),
+    key("sport", PORT, "one of its own", "The sender's port."),
+    // As iperf's.
+    key("dport", PORT, "5001", "The receiver's port."),
+    key("dscp", Values::Field, "0", "The code point."),
+    key("ecn", Values::Field, "0", "The ECN field."),
+    key("vlan", Values::Field, "no tag", "The VLAN."),
+    key(
+        "mark",
+        Values::Number(0, u32::MAX as u64),
+        "0",
+        "The mark that a firewall gave its packets.",
+    ),
+    key("interface", Values::Text, "none", "The interface by which its packets come."),
+    key("class", Values::Text, "not checked", "The class to which its packets must go."),
+    key("start", TIME, "0 s", "When it begins to send."),
+    key("stop", TIME, "the end", "When it stops."),
+    key("from", Values::Text, "", "In a network, where it must be written: the sending node."),
+    key("to", Values::Text, "", "In a network, where it must be written: the receiving node."),
+];
+
+/// Kinds of sources that are not models.
+const PLAIN: &[SourceKind] = &[
+    plain("cbr", "Packets at equal intervals.", &[OPEN, JITTER]),
+    plain("poisson", "Packets at random instants.", &[OPEN]),
+    plain("on-off", "Packets at equal intervals, in periods.", &[OPEN, ON_OFF, PERIOD]),
+    plain("tcp", "Transfers over TCP.", &[TCP, BULK, PERIOD]),
+    plain("quic", "Transfers over QUIC.", &[QUIC, BULK, PERIOD]),
+];
+
+const fn plain(keyword: &'static str, summary: &'static str, keys: Keys) -> SourceKind {
+    SourceKind { keyword, summary, keys }
+}
+
+/// How long packets are, and how far apart.
+const OPEN: &[Key] = &[
+    key("size", SIZE, "", "The length of each frame; or write `payload` or `sizes`."),
+    key("payload", SIZE, "", "The bytes after the UDP header."),
+    key(
+        "sizes",
+        Values::List(&Values::Table(SIZES), 1, MANY),
+        "",
+        "Several lengths, each with its share.",
+    ),
+    key("rate", RATE, "", "The rate of the frames (the mean, while it is on); or `interval`."),
+    key("interval", TIME, "", "The time from one packet to the next."),
+];
+const SIZE_ROW: &[Key] = &[
+    key("size", SIZE, MUST, "The length of a frame."),
+    key("share", SHARE, MUST, "The part of the packets that have it."),
+];
+const JITTER: &[Key] = &[key("jitter", SHARE, "0 %", "By how much each interval varies.")];
+const ON_OFF: &[Key] = &[
+    key("on", TIME, MUST, "The mean length of a period in which it sends."),
+    key("off", TIME, MUST, "The mean length of a pause."),
+];
+/// Periods, or pauses, around their mean.
+pub(crate) const PERIOD: &[Key] = &[
+    key("distribution", PERIODS, "exponential", "Of the periods or pauses."),
+    key("shape", Values::Fraction, "1.5", "Of Pareto's distribution, above 1."),
+];
+/// Connections over TCP.
+pub(crate) const TCP: &[Key] = &[
+    key(
+        "profile",
+        Values::Words(&PROFILES),
+        "Linux with plainer receivers",
+        "The hosts whose values all others are.",
+    ),
+    key(
+        "congestion",
+        Values::Words(&words::<_, { CONTROLLERS.len() }>(&CONTROLLERS)),
+        "cubic",
+        "The congestion control.",
+    ),
+    key(
+        "ecn",
+        Values::Words(&words::<_, { ECN.len() }>(&ECN)),
+        "off; `accurate` with `dctcp` and `prague`",
+        "Whether marks replace losses.",
+    ),
+    key("hystart", Values::Flag, "true", "Whether delays end slow start; only with `cubic`."),
+    key("initial_window", LIMIT, "RFC 6928: 10 packets", "What a new connection may send at once."),
+    key("slow_start", Values::Words(&["bytes", "acks"]), "bytes", "What the window grows by."),
+    key("pacing", Values::Flag, "false", "Whether segments are spread over the round trip."),
+    key("nagle", Values::Flag, "true", "Whether a small segment waits while another is under way."),
+    key("idle_restart", Values::Flag, "true", "Whether the window shrinks after a pause."),
+    key("sack", Values::Flag, "true", "Whether losses are repaired by selective acknowledgements."),
+    key("rto_min", TIME, "200 ms, or without `sack` 1 s", "The least retransmission timeout."),
+    key("window", SIZE, "65535 B", "The receiver's buffer."),
+    key("window_max", SIZE, "`window`", "What the buffer grows to as the application reads."),
+    key("mtu", MTU, "1500 B", "The largest IP packet."),
+    key("mss", Values::Words(&["mtu", "bsd"]), "mtu", "How segments are cut."),
+    key("ack_delay", TIME, "10 ms", "How long an acknowledgement may be held back."),
+    key(
+        "quick_acks",
+        QUICK,
+        "0",
+        "Segments of a new connection acknowledged one by one; Linux: 15 to 24.",
+    ),
+    key(
+        "timestamps",
+        Values::Flag,
+        "false",
+        "Whether each segment carries a timestamp of 12 bytes; Linux: true.",
+    ),
+    key("return_delay", TIME, "0 s", "How long acknowledgements travel; not in a network."),
+];
+/// Connections over QUIC.
+pub(crate) const QUIC: &[Key] = &[
+    key("congestion", Values::Words(&["cubic", "reno"]), "cubic", "The congestion control."),
+    key("ecn", Values::Words(&["off", "classic"]), "off", "Whether marks replace losses."),
+    key("initial_window", LIMIT, "RFC 9002: 10 packets", "What a new connection may send at once."),
+    key("window", SIZE, "1250 KB", "The receiver's buffer, of the stream and of the connection."),
+    key("mtu", MTU, "1500 B", "The largest IP packet; at least 1228 B."),
+    key(
+        "ack_delay",
+        TIME,
+        "25 ms",
+        "The longest time for which the receiver may hold an acknowledgement back.",
+    ),
+    key("return_delay", TIME, "0 s", "How long the receiver's packets travel; not in a network."),
+];
+/// What connections go over.
+pub(crate) const CARRIER: &[Key] = &[key(
+    "transport",
+    Values::Words(&["tcp", "quic"]),
+    "tcp",
+    "With `quic` the keys of `quic` hold in place of those of TCP.",
+)];
+/// Transfers one after another.
+const BULK: &[Key] = &[
+    key("bytes", SIZE, "without end", "How much to send."),
+    key("think", TIME, "one transfer", "The mean pause before the next transfer."),
+];
+
+const CHANGE: &[Key] = &[
+    key("at", TIME, MUST, "When, after the change before."),
+    key(
+        "policy",
+        Values::Policy,
+        MUST,
+        "The policy from then on: a file or a table `[change.policy]`.",
+    ),
+    key("link", Values::Text, "", "In a network, where it must be written: the link that changes."),
+    key("from", Values::Text, "the first", "In a network: the node at whose end it changes."),
+];
+const NODE: &[Key] = &[
+    key("name", Values::Text, MUST, "The name, unique among nodes."),
+    key("router", Values::Flag, "false", "Whether it forwards."),
+    key("address", Values::Text, "10.0.0.1 and so on", "Of packets that have none."),
+    key("cpu", Values::Table(COSTS), "no cost", "What forwarding a packet costs."),
+];
+const CPU: &[Key] = &[
+    key("receive", TIME, "0 s", "For each arriving packet, before all other work."),
+    key("base", TIME, "0 s", "For each packet forwarded."),
+    key("per_byte", TIME, "0 s", "For each byte of it."),
+    key("per_cell", TIME, "0 s", "For each cell of it."),
+    key("per_class", TIME, "0 s", "For each class of the outlet."),
+    key("queue", PACKETS, "50 packets", "The input queue."),
+];
+/// Both directions of a link.
+const LINK: &[Key] = &[
+    key("name", Values::Text, MUST, "The name; `interface` in rules names links."),
+    key(
+        "ends",
+        Values::List(&ANY, 2, 2),
+        MUST,
+        "The two nodes; forward is from the first to the second.",
+    ),
+    key("mtu", MTU, "1500 B", "The largest IP packet; longer ones go in fragments."),
+    key("back", Values::Table(WAYS), "as forward, with one queue", "What differs backward."),
+];
+/// A direction of a link.
+const WAY: &[Key] = &[
+    key("policy", Values::Policy, "one queue", "The policy: a file or a table."),
+    key("rate", RATE, "", "Without a policy: the rate, which must be written then."),
+    key(
+        "framing",
+        Values::Words(&words::<_, { Framing::PRESETS.len() }>(Framing::PRESETS)),
+        "frame",
+        "Without a policy: as `overhead` in one.",
+    ),
+    key("queue", LIMIT, "50 packets", "Without a policy: the limit of the queue."),
+    key(
+        "pvc_rate_is",
+        Values::Words(&words::<_, { CELLS.len() }>(CELLS)),
+        "cells",
+        "With the framing `atm`: what the rate counts.",
+    ),
+    key("delay", TIME, "0 s", "From the last bit on the wire to its arrival."),
+    key(
+        "jitter",
+        TIME,
+        "0 s",
+        "The most that `delay` grows by chance; packets overtake each other.",
+    ),
+    key("loss", SHARE, "0 %", "The part of the packets that is lost behind the wire, by chance."),
+    key("driver", Values::Table(DRIVERS), "line", "What lies between the scheduler and the wire."),
+    key(
+        "tick",
+        Values::Text,
+        "waits end exactly",
+        "A frequency such as `100 Hz`, at which waits end.",
+    ),
+];
+const DRIVER: &[Key] = &[
+    key("model", Values::Words(&["line", "en", "fxp"]), MUST, "Which driver."),
+    key(
+        "drain",
+        Values::Flag,
+        "true",
+        "`en`: whether a start takes packets until the list is full.",
+    ),
+    key("start_on_receive", Values::Flag, "true", "`en`: whether received packets start it."),
+    key("software", SIZE, "20 KiB", "`en`: its list."),
+    key("hardware", SIZE, "32 KiB", "`en`: the card's memory."),
+    key("ring", Values::Number(1, 65_536), "128", "`fxp`: its packets."),
+    key("complete", Values::Words(&["chain", "packet"]), "chain", "`fxp`: when slots become free."),
+];
+const TAP: &[Key] = &[
+    key("link", Values::Text, MUST, "Where it records."),
+    key("from", Values::Text, "the first", "The node at whose end."),
+    key(
+        "point",
+        Values::Words(&["discipline", "software", "wire"]),
+        "discipline",
+        "After the scheduler, the driver's list, or the last bit.",
+    ),
+    key(
+        "rows",
+        Values::Number(1, TAP_ROWS_MAX as u64),
+        "100000",
+        "The most packets that it records.",
+    ),
+];
+
+const RSVP: &[Key] = &[
+    key("class", Values::Text, MUST, "The class below which reservations have their leaves."),
+    key(
+        "excess",
+        Values::Words(&words::<_, { EXCESSES.len() }>(EXCESSES)),
+        "best-effort",
+        "What becomes of packets beyond what is reserved.",
+    ),
+    key("delay", TIME, "what a reservation alone gets", "The term D of each outlet's delay bound."),
+    key("refresh", TIME, "30 s", "The refresh period."),
+    key("reduction", Values::Flag, "false", "Whether nodes use summary refreshes."),
+    key("loss", SHARE, "0 %", "The part of the messages that is lost on each link."),
+    key("loss_from", TIME, "0 s", "When they begin to be lost."),
+    key("loss_until", TIME, "the end", "When they are lost no more."),
+];
+const RESERVATION: &[Key] = &[
+    key("name", Values::Text, "the flow's", "The name in the report."),
+    key("flow", NAMES, MUST, "The sources whose packets it is for."),
+    key(
+        "style",
+        Values::Words(&words::<_, { STYLES.len() }>(STYLES)),
+        "FF",
+        "Whether several flows share it.",
+    ),
+    key("start", TIME, "0 s", "When its senders announce it."),
+    key("stop", TIME, "the end", "When it is given up."),
+    key("service", Values::Words(&["controlled-load", "guaranteed"]), "controlled-load", "Which."),
+    key("delay", TIME, "", "`guaranteed`: how long packets may queue from end to end."),
+    key("service_rate", RATE, "", "`guaranteed`: the rate R, in place of `delay`."),
+    key("slack", TIME, "0 s", "`guaranteed`: the slack, with `service_rate`."),
+    key(
+        "retune",
+        Values::List(&Values::Table(RETUNES), 0, MANY),
+        "none",
+        "Later changes of what senders send.",
+    ),
+    key("rate", RATE, MUST, TOKEN_RATE),
+];
+const RETUNE: &[Key] =
+    &[key("at", TIME, MUST, "When, after the one before."), key("rate", RATE, "", TOKEN_RATE)];
+/// What senders send.
+const TSPEC: &[Key] = &[
+    key("burst", SIZE, "two largest packets", "The bucket."),
+    key("peak", RATE, "unknown", "The peak rate."),
+    key("packet_min", SIZE, "64 B", "Smaller packets count as this."),
+    key("packet_max", SIZE, "1500 B", "The largest packet."),
+];
+
+const TOKEN_RATE: &str = "The token rate of each flow, in bytes of its IP packets.";
+pub(crate) const MTU: Values = Values::Quantity(&[Dimension::Bytes, Dimension::Number]);
+const PORT: Values = Values::Number(0, 65_535);
+/// How many of something.
+pub(crate) const COUNT: Values = Values::Number(1, u32::MAX as u64);
+const QUICK: Values = Values::Number(0, QUICK_ACKS_MAX as u64);
+const PERIODS: Values = Values::Words(&["exponential", "constant", "pareto"]);
+const PROFILES: [&str; Profile::ALL.len()] = {
+    let mut words = [""; Profile::ALL.len()];
+    let mut at = 0;
+    while at < words.len() {
+        words[at] = Profile::ALL[at].keyword();
+        at += 1;
+    }
+    words
+};
