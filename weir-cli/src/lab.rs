@@ -95,7 +95,8 @@ pub struct Report {
     /// The HTML file, which needs no other file.
     #[arg(long, value_name = "FILE", default_value = "lab-report.html")]
     pub out: PathBuf,
-    /// Write the claims as tables in Markdown to this folder instead: an index and a page a paper.
+    /// Write a page a paper to this folder instead, in Markdown, with an index and all verdicts in
+    /// CSV.
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     pub markdown: Option<PathBuf>,
 }

@@ -16,7 +16,7 @@ use weir_policy::deployment::{NAME_RULE, is_name};
 
 /// The most bytes of the path of a socket (unix(7)).
 pub const PATH_MAX: usize = 107;
-/// The most folders that are looked through, and the most links that are listed.
+/// Bound: folders looked through for links, and links listed; further ones are not found.
 pub const LINKS_MAX: usize = 256;
 
 /// The places as one user sees them.

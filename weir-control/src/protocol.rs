@@ -14,11 +14,11 @@ use weir_link::status::Status;
 pub use weir_link::status::query::{CLASSES_DEFAULT, CLASSES_MAX, Query, Sort};
 pub use weir_link::status::reservations::Reservations;
 
-/// The longest request, as a line or as the body of HTTP; a longer one is refused before it is
-/// read.
+/// Bound: bytes of a request, as a line or as the body of HTTP; a longer one is refused before it
+/// is read.
 pub const REQUEST_MAX: usize = 64 << 10;
-/// The longest request of root and of the user who runs the link: it may bring a deployment with
-/// all its policies.
+/// Bound: bytes of a request of root and of the user who runs the link; a longer one is refused. It
+/// may bring a deployment with all its policies.
 pub const OWNER_REQUEST_MAX: usize = 64 << 20;
 /// The most descriptors that come with an answer.
 pub const DESCRIPTORS_MAX: usize = 64;
@@ -27,8 +27,8 @@ pub const VERSION: &str = "1.4.0";
 
 /// The type of a record.
 pub const PCAPNG: &str = "application/x-pcapng";
-/// The longest record by HTTP, in milliseconds. There a client has no other way to end one that
-/// leaves it whole.
+/// Bound: milliseconds of a record by HTTP; a request for more is refused. There a client has no
+/// other way to end one that leaves it whole.
 pub const RECORD_MS_MAX: u64 = 3_600_000;
 
 /// How an error begins where a keeper runs and no forwarder: said unasked.

@@ -9,8 +9,7 @@ use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Duration};
 use alloc::vec::Vec;
 
-/// Callers that build a histogram of delays for each leaf (9 KB each) do so up to this number of
-/// leaves.
+/// Bound: leaves with a histogram of delays (9 KB each); a link with more leaves has none.
 pub const HISTOGRAMS_MAX: usize = 4096;
 
 /// A number of packets and their charged bytes.

@@ -19,7 +19,8 @@ pub struct Handle(pub u32);
 pub struct MeterId(NonZeroU16);
 
 impl MeterId {
-    /// The most meters that a link has. With 0 for none, the id takes two bytes in a packet.
+    /// Bound: meters of a link; a policy with more is refused. With 0 for none, the id takes two
+    /// bytes in a packet.
     pub const MAX: usize = u16::MAX as usize;
 
     /// The meter of this number; none from [`MeterId::MAX`] on.

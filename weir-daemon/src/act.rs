@@ -212,12 +212,13 @@ fn status(line: &[u8]) -> Option<u16> {
     status.filter(|_| is_whole && text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// How long a program may run.
+/// Bound: the time that the program of an alarm runs; then it is ended, and that is an event.
 pub const RUN_MAX: Duration = Duration::from_secs(10);
 const RUN_LOOK: Duration = Duration::from_millis(20);
 /// Where programs find others.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Beginnings and ends of one alarm that wait for its program.
+/// Bound: beginnings and ends of one alarm that wait for its program; further ones are told as
+/// failed.
 const WAITING_MAX: usize = 8;
 /// How long a webhook is waited for: to connect, to take the message and to answer, each.
 const HTTP_PATIENCE: Duration = Duration::from_secs(3);
@@ -225,7 +226,7 @@ const HTTP_PATIENCE: Duration = Duration::from_secs(3);
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(3)];
 /// The longest first line of an answer.
 const STATUS_MAX: usize = 1024;
-/// Addresses of one name that are tried.
+/// Bound: addresses of a webhook's name that are tried; further ones are not.
 const ADDRESSES_MAX: usize = 4;
 
 #[cfg(test)]

@@ -152,9 +152,9 @@ fn wait_for_end(channel: &OwnedFd) {
     }
 }
 
-/// Clients of the API at once; further ones are told to try again.
+/// Bound: clients of the API at once; further ones are told to try again.
 const API_CLIENTS_MAX: usize = 16;
-/// Refusals that wait to be told; further ones are not.
+/// Bound: refusals that wait to be told; further ones are not told.
 const REFUSALS_MAX: usize = 64;
 /// How long the keeper may take to say what to serve.
 const PATIENCE: Duration = Duration::from_secs(10);

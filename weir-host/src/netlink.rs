@@ -266,7 +266,7 @@ impl Netlink {
 
 /// How long an answer may take: the kernel answers while it takes the request.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// Bound: how often a request is sent that has no answer.
+/// Bound: how often a request without an answer is sent; then it has failed.
 const ATTEMPTS: u32 = 3;
 
 fn parse_answers(

@@ -93,9 +93,15 @@ impl Tap {
         let (outside, inside) = (NetNs::current()?, NetNs::new()?);
         let near = format!("weir-{}{}", side.word(), link.index);
         let mut inside_netlink = Netlink::open_in(&inside)?;
-        let ends = (near.as_str(), &outside, &inside);
-        let links = (&mut netlink, &mut inside_netlink);
-        let pair = set_up_pair(links, interface, ends, (link.mtu, TRIES_MAX))?;
+        let plan = PairPlan {
+            interface,
+            near: &near,
+            outside: &outside,
+            inside: &inside,
+            mtu: link.mtu,
+            tries_max: TRIES_MAX,
+        };
+        let pair = plan.set_up(&mut netlink, &mut inside_netlink)?;
         let Pair { near_index, guard } = pair;
         Ok(Self {
             side,
@@ -164,9 +170,15 @@ impl Tap {
         let near = self.netlink.link_at(self.near_index).ok();
         let is_there = near.is_some() && self.guard.interface() == Some(self.near_index);
         if !is_there {
-            let ends = (self.near.as_str(), &self.outside, &self.inside);
-            let links = (&mut self.netlink, &mut self.inside_netlink);
-            let pair = set_up_pair(links, &self.interface, ends, (self.link.mtu, 0))?;
+            let plan = PairPlan {
+                interface: &self.interface,
+                near: &self.near,
+                outside: &self.outside,
+                inside: &self.inside,
+                mtu: self.link.mtu,
+                tries_max: 0,
+            };
+            let pair = plan.set_up(&mut self.netlink, &mut self.inside_netlink)?;
             (self.near_index, self.guard) = (pair.near_index, pair.guard);
             self.pair_mtu = self.link.mtu;
         } else if near.is_some_and(|(_, near)| !near.is_up) {
@@ -314,51 +326,57 @@ fn explain(interface: &str, error: SystemError) -> SystemError {
     SystemError::refused(action, why, "it takes Linux 6.6 or later; bridge two interfaces")
 }
 
-/// Makes the pair, guarded and up. `ends` are the name of the near end, and the namespaces.
-fn set_up_pair(
-    (netlink, inside_netlink): (&mut Netlink, &mut Netlink),
-    interface: &str,
-    ends: (&str, &NetNs, &NetNs),
-    (mtu, tries_max): (u32, u32),
-) -> Result<Pair> {
-    let (near, outside, inside) = ends;
-    add_pair(netlink, interface, ends, (mtu, tries_max))?;
-    let near_index = netlink.link(near)?.index;
-    let guard = Program::load(Kind::Packet, "weir_guard", &guard())?;
-    let attach = || guard.attach(near_index, Hook::TcxEgress);
-    let guard = outside.run(attach)?.map_err(|error| explain(interface, error))?;
-    // A message that the kernel sends by itself would look like one of the machine's own.
-    outside.run(|| without_ipv6(near))??;
-    inside.run(|| without_ipv6(INSIDE))??;
-    netlink.set_up(near, true)?;
-    inside_netlink.set_up(INSIDE, true)?;
-    Ok(Pair { near_index, guard })
+/// A pair to be made: its near end is beside the interface, its far end in a namespace of its own.
+struct PairPlan<'a> {
+    interface: &'a str,
+    /// The name of the near end.
+    near: &'a str,
+    /// The namespaces of the near end and of the far one.
+    outside: &'a NetNs,
+    inside: &'a NetNs,
+    mtu: u32,
+    /// How often a pair that is there already is waited for.
+    tries_max: u32,
 }
 
-/// Makes the pair. Its name is the lock on this side of the interface.
-fn add_pair(
-    netlink: &mut Netlink,
-    interface: &str,
-    (near, outside, inside): (&str, &NetNs, &NetNs),
-    (mtu, tries_max): (u32, u32),
-) -> Result<()> {
-    let mac = |last| Mac([0x02, 0x57, 0x45, 0x49, 0x52, last]);
-    let mut tries = 0;
-    loop {
-        let near_end = VethEnd { name: near, namespace: outside, mac: mac(1) };
-        let far_end = VethEnd { name: INSIDE, namespace: inside, mac: mac(2) };
-        let Err(error) = netlink.add_veth(near_end, far_end, mtu) else { return Ok(()) };
-        if error.errno() != Some(libc::EEXIST) {
-            return Err(error);
+impl PairPlan<'_> {
+    /// Makes the pair, guarded and up.
+    fn set_up(&self, netlink: &mut Netlink, inside_netlink: &mut Netlink) -> Result<Pair> {
+        let Self { interface, near, outside, inside, .. } = *self;
+        self.add(netlink)?;
+        let near_index = netlink.link(near)?.index;
+        let guard = Program::load(Kind::Packet, "weir_guard", &guard())?;
+        let attach = || guard.attach(near_index, Hook::TcxEgress);
+        let guard = outside.run(attach)?.map_err(|error| explain(interface, error))?;
+        // A message that the kernel sends by itself would look like one of the machine's own.
+        outside.run(|| without_ipv6(near))??;
+        inside.run(|| without_ipv6(INSIDE))??;
+        netlink.set_up(near, true)?;
+        inside_netlink.set_up(INSIDE, true)?;
+        Ok(Pair { near_index, guard })
+    }
+
+    /// Makes the pair. Its name is the lock on this side of the interface.
+    fn add(&self, netlink: &mut Netlink) -> Result<()> {
+        let Self { interface, near, outside, inside, mtu, tries_max } = *self;
+        let mac = |last| Mac([0x02, 0x57, 0x45, 0x49, 0x52, last]);
+        let mut tries = 0;
+        loop {
+            let near_end = VethEnd { name: near, namespace: outside, mac: mac(1) };
+            let far_end = VethEnd { name: INSIDE, namespace: inside, mac: mac(2) };
+            let Err(error) = netlink.add_veth(near_end, far_end, mtu) else { return Ok(()) };
+            if error.errno() != Some(libc::EEXIST) {
+                return Err(error);
+            }
+            if tries == tries_max {
+                let action = format!("redirect the frames of `{interface}`");
+                let why = format!("another Weir shapes this interface: `{near}` exists");
+                return Err(SystemError::refused(action, why, "stop the other `weir up` first"));
+            }
+            // The kernel removes the pair of a process that has just ended in the background.
+            tries += 1;
+            thread::sleep(TRY_INTERVAL);
         }
-        if tries == tries_max {
-            let action = format!("redirect the frames of `{interface}`");
-            let why = format!("another Weir shapes this interface: `{near}` exists");
-            return Err(SystemError::refused(action, why, "stop the other `weir up` first"));
-        }
-        // The kernel removes the pair of a process that has just ended in the background.
-        tries += 1;
-        thread::sleep(TRY_INTERVAL);
     }
 }
 

@@ -22,6 +22,7 @@ use crate::change::Inbox;
 use crate::intake::{Done, Intake, IntakeRequest};
 pub use crate::lane::LaneConfig;
 use crate::lane::{Incoming, Lane, Turn};
+use crate::offload::SEGMENTS_MAX;
 use crate::pool::FramePool;
 use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room};
 use crate::recorder::Taps;
@@ -37,7 +38,7 @@ use weir_host::error::{Result, SystemError};
 use weir_host::robust::Word;
 use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns, pin_to_cpu, set_exact_timers};
 
-/// The most ports of one bridge.
+/// Bound: ports of one bridge; one with more is refused.
 pub const PORTS_MAX: usize = 8;
 
 /// A bridge between interfaces.
@@ -464,8 +465,10 @@ impl Bridge {
     fn receive(&mut self, now: Instant, port: usize, seen: &mut Option<Instant>) -> bool {
         let mut worked = false;
         for ring in 0..self.ports[port].port.rings() {
+            assert!(self.inbox.is_empty(), "the frames of a ring are distributed before the next");
             let input = &mut self.ports[port].port;
             let more = input.receive(ring, BATCH, &mut self.pool, &mut self.inbox);
+            assert!(self.inbox.len() < BATCH + SEGMENTS_MAX, "a turn takes what it asked for");
             assert!(
                 self.inbox.is_sorted_by_key(|received| received.at_ns),
                 "the stamps of a ring never go back"

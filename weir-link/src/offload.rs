@@ -25,10 +25,11 @@ use layers::{ADDRESSES_LEN, Network, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, 
 pub const OFFLOAD_HEADER_LEN: usize = 10;
 /// Length of one VLAN tag, in bytes.
 pub const TAG_LEN: usize = 4;
-/// The longest super-packet that Linux makes, with its headers: 8 x 65 535 bytes, and a page.
+/// Bound: bytes of a super-packet with its headers, the longest that Linux makes: 8 x 65 535 bytes,
+/// and a page; a longer one is not read whole and dropped.
 pub const SUPER_PACKET_MAX: usize = 8 * 65_535 + 4096;
-/// More frames than this from one super-packet are refused: 512 kB at the smallest MSS Linux sends
-/// (48 bytes) makes 10 923.
+/// Bound: frames that one super-packet is cut into; one that makes more is refused. 512 kB at the
+/// smallest MSS Linux sends (48 bytes) makes 10 923.
 pub const SEGMENTS_MAX: usize = 16_384;
 
 const FLAG_NEEDS_CHECKSUM: u8 = 1;

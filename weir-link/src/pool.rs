@@ -120,11 +120,12 @@ impl FramePool {
         for (index, place) in self.places.iter().enumerate() {
             let len = place.len;
             grown.places[index] = Place { offset: 0, len };
-            if len != FREE && len != LENT {
+            if len < LENT {
                 let id = FrameId(index as u32);
                 grown.bytes_mut(id).copy_from_slice(self.bytes(id));
             }
         }
+        assert_eq!(grown.places.len(), self.stamps.len(), "each slot keeps its place");
         grown.stamps = std::mem::take(&mut self.stamps);
         grown.free = std::mem::take(&mut self.free);
         *self = grown;
@@ -147,6 +148,10 @@ impl FramePool {
     ) -> Option<FrameId> {
         let index = *self.free.last()?;
         let start = index as usize * self.slot;
+        assert_eq!(
+            self.places[index as usize].len, FREE,
+            "slot {index} is in the list of free ones"
+        );
         // SAFETY: the slot is free, so nothing else refers to it.
         let len = fill(unsafe { self.memory.bytes_mut(start..start + self.slot) })?;
         assert!(len <= self.slot, "a frame lies within its slot");
@@ -167,6 +172,10 @@ impl FramePool {
     pub fn copy(&mut self, id: FrameId) -> Option<FrameId> {
         let (start, len) = self.place(id);
         let index = self.free.pop()?;
+        assert_eq!(
+            self.places[index as usize].len, FREE,
+            "slot {index} was in the list of free ones"
+        );
         let to = index as usize * self.slot;
         // SAFETY: the one slot is in use and the other free: neither is lent.
         unsafe {
@@ -179,6 +188,7 @@ impl FramePool {
 
     /// Notes when a frame arrived, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) fn set_stamp(&mut self, id: FrameId, at_ns: u64) {
+        debug_assert!(self.places[id.0 as usize].len < LENT, "a frame in use has a stamp");
         self.stamps[id.0 as usize] = at_ns;
     }
 
@@ -221,7 +231,9 @@ impl FramePool {
     /// Takes a free slot for the kernel to write to; `None` if there is none.
     pub(crate) fn lend(&mut self) -> Option<u32> {
         let index = self.free.pop()?;
-        self.places[index as usize].len = LENT;
+        let place = &mut self.places[index as usize];
+        assert_eq!(place.len, FREE, "slot {index} was in the list of free ones");
+        place.len = LENT;
         Some(index)
     }
 
@@ -230,6 +242,7 @@ impl FramePool {
     /// # Panics
     /// If the slot is not lent, or shorter.
     pub(crate) fn accept(&mut self, slot: u32, range: Range<usize>) -> FrameId {
+        assert!(range.start <= range.end, "a frame ends behind its start");
         assert!(range.end <= self.slot, "a frame lies within its slot");
         let place = &mut self.places[slot as usize];
         assert_eq!(place.len, LENT, "slot {slot} was lent");

@@ -122,6 +122,7 @@ impl Ring {
 
     /// Returns the slot of [`Ring::front`] to the kernel.
     pub(crate) fn release(&mut self) {
+        debug_assert!(self.is_ready(), "a slot that the kernel filled goes back to it");
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) & (self.slot_count - 1);
     }
@@ -214,6 +215,7 @@ fn make_for(
     assert!(slot_len.is_power_of_two() && slots.is_power_of_two());
     let block_len = slot_len.max(BLOCK_LEN_MIN);
     let len = (slot_len * slots).max(block_len);
+    assert!(len.is_multiple_of(block_len), "the kernel takes whole blocks");
     let request = libc::tpacket_req {
         tp_block_size: block_len as u32,
         tp_block_nr: (len / block_len) as u32,

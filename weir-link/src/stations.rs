@@ -14,9 +14,11 @@
 
 use weir_core::units::{Duration, Instant};
 
-/// The most stations that the table holds.
+/// Bound: stations that a bridge remembers; in a full bucket another one replaces the one silent
+/// longest of the port that has most.
 pub const STATIONS_MAX: usize = 4096;
-/// A station that was silent for longer is unknown again, as in the kernel's bridge.
+/// Bound: the time that a silent station is remembered, as in the kernel's bridge; then it is
+/// unknown again.
 pub const AGE_MAX: Duration = Duration::from_secs(300);
 
 /// Places for each hash: their addresses fill one cache line.
@@ -135,12 +137,14 @@ impl Stations {
 
     /// Notes that `source` was seen on `port`, to which it may have moved.
     pub fn learn(&mut self, source: Address, port: usize, now: Instant) {
+        assert!(port < self.own.len(), "a station is at a port of the bridge");
         let entry = source.0 << 16 | port as u64;
         let place = match self.place_of(source) {
             Some(place) => place,
             None if !source.can_be_learned() || self.is_own(source) => return,
             None => self.place_to_fill(source, now),
         };
+        debug_assert_eq!(place / BUCKET * BUCKET, source.bucket(), "it is looked for there");
         self.places[place] = entry;
         self.seen[place] = now;
     }

@@ -138,7 +138,9 @@ impl<T: Copy> Producer<T> {
     /// Returns how many entries can be pushed.
     pub(crate) fn room(&mut self) -> u32 {
         self.consumed = self.ring.consumer().load(Ordering::Acquire);
-        self.ring.entries() - self.next.wrapping_sub(self.consumed)
+        let used = self.next.wrapping_sub(self.consumed);
+        assert!(used <= self.ring.entries(), "the kernel consumes only what was produced");
+        self.ring.entries() - used
     }
 
     /// Returns the number of the next entry to be pushed.
@@ -208,14 +210,12 @@ pub(crate) fn is_last(entry: &xdp_desc) -> bool {
 impl Consumer<xdp_desc> {
     /// Returns how many entries wait.
     pub(crate) fn entries_waiting(&mut self) -> u32 {
-        self.produced = self.ring.producer().load(Ordering::Acquire);
-        self.produced.wrapping_sub(self.next)
+        self.look()
     }
 
     /// Returns how many frames wait.
     pub(crate) fn waiting(&mut self) -> u64 {
-        self.produced = self.ring.producer().load(Ordering::Acquire);
-        let count = self.produced.wrapping_sub(self.next);
+        let count = self.look();
         // SAFETY: within the ring by the mask, and ours since the acquire of `produced`.
         let entry = |number| unsafe { self.ring.entry(self.next.wrapping_add(number)).read() };
         (0..count).map(entry).filter(is_last).count() as u64
@@ -226,9 +226,17 @@ impl<T: Copy> Consumer<T> {
     /// Returns whether an entry waits; makes no system call.
     pub(crate) fn is_ready(&mut self) -> bool {
         if self.produced == self.next {
-            self.produced = self.ring.producer().load(Ordering::Acquire);
+            self.look();
         }
         self.produced != self.next
+    }
+
+    /// Reads how far the kernel is; returns how many entries wait.
+    fn look(&mut self) -> u32 {
+        self.produced = self.ring.producer().load(Ordering::Acquire);
+        let count = self.produced.wrapping_sub(self.next);
+        assert!(count <= self.ring.entries(), "the kernel produces no more than the ring holds");
+        count
     }
 
     /// Takes the next entry; the kernel may reuse its place after [`Consumer::publish`].

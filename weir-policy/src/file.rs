@@ -51,5 +51,6 @@ pub fn none(_: &Path) -> io::Result<Vec<u8>> {
     Err(io::Error::other("a text that is not a file has no files beside it"))
 }
 
-/// The largest policy, deployment, scenario or list: a hundred thousand classes of 160 bytes.
+/// Bound: bytes of a policy, deployment, scenario or list; a longer file is refused. A hundred
+/// thousand classes of 160 bytes.
 pub const FILE_BYTES_MAX: usize = 16 << 20;

@@ -357,7 +357,7 @@ fn char_start(text: &str, at: usize) -> usize {
     at
 }
 
-/// The most findings of one file, as many as a user may read at once.
+/// Bound: findings of one file; further ones are counted. As many as a user may read at once.
 pub const FINDINGS_MAX: usize = 100;
 /// The most related places of one finding.
 pub const RELATED_MAX: usize = 8;

@@ -91,7 +91,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Reads which of the words of its row is written for `name`, or returns the default of the row.
+    /// Reads which of the words of its row is written for `name`, or returns the row's default.
     pub fn word(&mut self, name: &'static str, report: &mut Report) -> Option<&'static str> {
         let key = self.row(name);
         let Values::Words(words) = key.values else { unreachable!("{key:?} has no words") };

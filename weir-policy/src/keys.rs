@@ -44,7 +44,7 @@ pub enum Values {
     Integer(i64, i64),
     /// A number with a fraction.
     Fraction,
-    /// What a rule compares: a word or a number.
+    /// The operand of a rule: a word or a number.
     Field,
     /// One of these words.
     Words(&'static [&'static str]),

@@ -410,8 +410,10 @@ fn scenario(
 
 /// The name of a scenario in findings; its stem names a scenario without a name.
 const SCENARIO_NAME: &str = "scenario.toml";
-/// The most rows of packets: 44 bytes each while the run lasts.
+/// Bound: rows of packets in Python; a run with more is an error. 44 bytes each while the run
+/// lasts.
 const PACKETS_MAX: usize = 50_000_000;
+/// Bound: runs of one call from Python; a call for more is an error.
 const RUNS_MAX: u32 = 1000;
 /// The most bins of a series, as those of a picture.
 const BINS_MAX: u64 = weir_sim::timeline::FIXED_BINS_MAX as u64;

@@ -315,7 +315,7 @@ const DIGEST_MAX: usize = 32;
 const COMMON_HEADER: usize = 8;
 /// Bytes of INTEGRITY before its digest.
 const DIGEST_AT: usize = 20;
-/// Senders whose numbers an interface remembers.
+/// Bound: senders whose sequence numbers an interface knows; messages of a further one are refused.
 pub const SENDERS_MAX: usize = 4096;
 
 #[cfg(test)]

@@ -289,7 +289,7 @@ const SUMS: [(&str, Sum); 4] = [
 ];
 const PANEL: u32 = 260;
 const SUMS_HEIGHT: u32 = 180;
-/// Bars of a panel; more would be too narrow to see.
+/// Bound: bars of a comparison; one with more is refused. More would be too narrow to see.
 const BARS_MAX: usize = 160;
 /// Classes that are drawn over time.
 const CLASSES_MAX: usize = 8;

@@ -50,7 +50,7 @@ fn key((place, track): (usize, &Cow<'_, Track>)) -> Key {
 /// A row of a class.
 type Row = fn(&ClassHistory) -> &Vec<Option<f64>>;
 
-/// What is drawn of a link.
+/// The tracks of a link, and those of them that are drawn.
 struct View<'a> {
     tracks: &'a Tracks,
     shown: &'a [Cow<'a, Track>],
@@ -214,7 +214,7 @@ fn joined(classes: &[&Track]) -> Track {
     all
 }
 
-/// Lines of a picture, each with a colour of its own.
+/// Bound: lines of a picture, each with a colour of its own; the smallest are joined to one.
 pub const SERIES_MAX: usize = crate::look::COLOURS.len();
 /// Classes whose drops are named.
 const NOTES_MAX: usize = 4;

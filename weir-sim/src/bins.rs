@@ -154,5 +154,5 @@ impl fmt::Display for BinsReport {
     }
 }
 
-/// The most numbers that all bins of a run are.
+/// Bound: numbers that all bins of a run are; a run with more has no bins.
 pub const BIN_CELLS_MAX: u64 = 1 << 22;

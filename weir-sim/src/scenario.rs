@@ -594,11 +594,12 @@ pub const PERIOD_MIN: Duration = Duration::from_micros(1);
 pub const WINDOW_DEFAULT: Bytes = Bytes::new(65_535);
 /// The default window over QUIC: quinn's, for 100 Mbit/s over 100 ms.
 pub const QUIC_WINDOW_DEFAULT: Bytes = Bytes::new(1_250_000);
-/// The largest window: the scale reaches 1 GiB, but each segment under way takes memory.
+/// Bound: bytes of a TCP window; a scenario with a larger one is refused. The scale reaches 1 GiB,
+/// but each segment under way takes memory.
 pub const WINDOW_MAX: Bytes = Bytes::new(1 << 28);
 /// The least retransmission timeout without selective acknowledgements [rfc6298 §2.4].
 pub const RTO_MIN_RFC6298: Duration = Duration::from_secs(1);
-/// The most segments that a connection may begin with.
+/// Bound: segments that a TCP connection begins with; a scenario with more is refused.
 pub const INITIAL_SEGMENTS_MAX: u32 = 1 << 16;
 /// The most segments that a receiver acknowledges one by one when a connection begins.
 pub const QUICK_ACKS_MAX: u32 = 1 << 16;

@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 use weir_core::units::{Duration, Instant};
 use weir_tcp::{CaState, Cause, Endpoint, Flags, Segment};
 
-/// The rows that are kept; later ones are counted.
+/// Bound: rows of segments that are kept; later ones are counted.
 pub const SEGMENTS_MAX: usize = 1_000_000;
 
 /// The segments that the hosts of one source sent.

@@ -15,7 +15,7 @@ use weir_core::link::LinkPlan;
 use weir_core::units::{Duration, Instant};
 use weir_trace::series::{ClassHistory, ClassPoint};
 
-/// What the classes of one link did over time.
+/// The history of the classes of one link.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tracks {
     /// The heading: a scenario, a capture, a link.
@@ -418,13 +418,13 @@ impl<'a> Link<'a> {
 
 /// The narrowest bins.
 pub const STEP_MIN: Duration = Duration::from_nanos(1_000_000);
-/// Bins, unless the caller chooses their width: a picture shows no more.
+/// Bound: bins of a picture unless the caller chooses their width; with more, bins become wider.
 pub const BINS_MAX: usize = 256;
-/// Bins of a width that the caller chose; what is later counts in the last.
+/// Bound: bins of a width that the caller chose; what is later counts in the last.
 pub const FIXED_BINS_MAX: usize = 4096;
-/// Classes with tracks of their own.
+/// Bound: classes with tracks of their own; further ones share one track.
 pub const CLASSES_MAX: usize = 1024;
-/// Links of a network.
+/// Bound: links of a network that are drawn; further ones are not.
 pub const LINKS_MAX: usize = 8;
 /// The name of the row of all further classes.
 const OTHERS: &str = "other classes";

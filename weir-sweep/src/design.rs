@@ -204,7 +204,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit.trim()))
 }
 
-/// The most points of a design.
+/// Bound: points of a design; one with more is refused.
 pub const POINTS_MAX: usize = 1_000_000;
 
 #[cfg(test)]

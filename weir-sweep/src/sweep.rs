@@ -351,7 +351,8 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit that it was built from, or "unknown".
 pub const COMMIT: &str = env!("WEIR_COMMIT");
-/// The most runs: each has a row, which stays in memory until the end.
+/// Bound: runs of a sweep; one with more is refused. Each has a row, which stays in memory until
+/// the end.
 pub const RUNS_MAX: usize = 10_000_000;
 /// How many points are tried in search of one that can be run.
 const FIRST_MAX: usize = 100;

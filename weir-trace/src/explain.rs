@@ -388,5 +388,5 @@ fn parts_in_micros<S: serde::Serializer>(
 
 /// The default number of slowest packets that are shown.
 pub const SLOWEST_DEFAULT: usize = 5;
-/// The largest number of slowest packets that are recorded.
+/// Bound: slowest packets that are explained; a request for more gets this many.
 pub const SLOWEST_MAX: usize = 1000;

@@ -9,7 +9,8 @@ use serde::Serialize;
 use weir_core::account::Histogram;
 use weir_core::units::Duration;
 
-/// The numbers behind the highest for which it is known whether they came.
+/// Bound: numbers behind the highest for which it is known whether they came; an older one counts
+/// as reordered.
 pub const WINDOW: u64 = 1 << 16;
 
 /// The counts of one stream.

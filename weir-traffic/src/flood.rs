@@ -452,7 +452,7 @@ fn message(plan: &FloodPlan, headers: &Headers, outlet: &Outlet) -> Result<Vec<u
 /// The shortest guaranteed frame over IPv4: with less it would carry no mark.
 pub const GUARANTEED_MIN: u32 = 42 + MARK_BYTES as u32;
 const CLOCK: (Clock, i64) = (Clock::Monotonic, 0);
-/// The most flows of one flood.
+/// Bound: flows of one flood; a plan with more gets this many.
 pub const FLOWS_MAX: u16 = 1024;
 const FLOW_FIRST: u16 = 20_000;
 const GUARANTEED_PORT: u16 = 19_999;

@@ -559,9 +559,9 @@ impl fmt::Display for ReceiveReport {
     }
 }
 
-/// The most streams that are told apart.
+/// Bound: streams that a receiver tells apart; packets of further ones are counted together.
 pub const STREAMS_MAX: usize = 4096;
-/// The most TCP connections that are served at once.
+/// Bound: TCP connections that a receiver serves at once; further ones are refused.
 pub const CONNECTIONS_MAX: usize = 256;
 /// Room for a quarter of a second of a million small packets a second.
 const BUFFER_DEFAULT: u32 = 128 << 20;

@@ -269,7 +269,6 @@ fn policy(direction: &Direction, line: Rate, link: &Link) -> Result<String, Stri
         ("WHAT", link.what.to_owned()),
         ("NAME", NAME.to_owned()),
         ("VOICE", VOICE_PERCENT.to_string()),
-        ("VOICE_CEIL", (2 * VOICE_PERCENT).to_string()),
         ("ISOLATE", direction.isolate.to_owned()),
         ("FAIR", direction.fair.to_owned()),
         ("HOSTS", HOSTS_PERCENT.to_string()),
@@ -312,10 +311,10 @@ fn next_steps(names: &[String], host: Option<&str>) -> String {
          check:   weir check {deployment} --bounds\n\
          run:     weir up {deployment}     (as root, {place})\n\
          see:     weir status {NAME} --hosts 5     (who sends, what waits, and what was lost)\n\
-         try:     ping a far host while something uploads: it takes a few ms longer than on an idle \
-         line, and without Weir often hundreds\n\
-         change:  weir set {NAME} upload:link.rate=9Mbit/s     (the line became slower: all classes \
-         follow)\n"
+         try:     ping a far host while something uploads: it takes a few ms longer than on an \
+         idle line, and without Weir often hundreds\n\
+         change:  weir set {NAME} upload:link.rate=9Mbit/s     (the line became slower: all \
+         classes follow)\n"
     )
 }
 
@@ -393,8 +392,8 @@ const NAME: &str = "home";
 /// Of the line's rate.
 const PERCENT: u64 = 95;
 /// Of the link's rate; these and the hosts' make the whole.
-const VOICE_PERCENT: u64 = 15;
-const HOSTS_PERCENT: u64 = 75;
+const VOICE_PERCENT: u64 = 25;
+const HOSTS_PERCENT: u64 = 65;
 const BULK_PERCENT: u64 = 10;
 /// In bit/s.
 const RATE_MIN: u64 = 256_000;

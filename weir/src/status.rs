@@ -140,10 +140,12 @@ impl Run for Status {
         if let Some(path) = &self.plot {
             let drawn = || {
                 whole_file::distinct(&[("--plot", &self.plot)], &[])?;
-                let times =
-                    (self.length.unwrap_or(plot::LENGTH), self.interval.unwrap_or(plot::INTERVAL));
+                let looks = plot::Looks {
+                    length: self.length.unwrap_or(plot::LENGTH),
+                    interval: self.interval.unwrap_or(plot::INTERVAL),
+                };
                 let files = Files::open(Some(path), None)?;
-                plot::plot(find, &query, times, files, output)
+                plot::plot(find, &query, looks, files, output)
             };
             return match drawn() {
                 Ok(status) => show(&status, &query, output),

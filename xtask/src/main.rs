@@ -18,6 +18,7 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
   fmt [--check] format every Rust file, those that macros declare among them; or only check
   tidy          check the style limits, the arrows between crates and modules, the absences
+  bounds        print the bounds of queues, tables and loops: docs/internals/bounds.md
   ci [--keep-going] [STEP...]
                 run every step that a change must pass, or the named ones, up to the first that
                 fails; with --keep-going also those after it
@@ -68,6 +69,10 @@ fn run(root: &Path, words: &[&str]) -> Result<Option<bool>, String> {
         ["fmt"] => formatted(root, false),
         ["fmt", "--check"] => formatted(root, true),
         ["tidy"] => tidy::run(root).map_err(|why| format!("tidy: {why}"))?,
+        ["bounds"] => {
+            print!("{}", tidy::bounds(root).map_err(|why| format!("bounds: {why}"))?);
+            true
+        }
         ["ci", "--list"] => ci::list(),
         ["ci", "--full"] => {
             let passed = ci::run(root, &[], true);

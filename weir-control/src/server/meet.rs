@@ -179,7 +179,7 @@ fn expect_of_api(request: &Request) -> Result<(), Refusal> {
     Err((Cause::NotAllowed, "there is no such request by the API".to_owned()))
 }
 
-/// The most events that are told at once.
+/// Bound: events that are told at once; the rest follows in the next turn.
 const NEWS_MAX: usize = 64;
 /// How soon a stream sees that its client or the server is gone.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);

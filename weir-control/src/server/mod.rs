@@ -282,17 +282,18 @@ impl Drop for Large<'_> {
     }
 }
 
-/// The most characters of a refusal that are told: the gateway tells its own, and may have been
-/// taken over.
+/// Bound: characters of a refusal that the event tells; the rest is cut off. The gateway tells its
+/// own, and may have been taken over.
 const REFUSAL_MAX: usize = 400;
-/// Clients served at once; further ones receive an error that says to try again.
+/// Bound: clients served at once; further ones receive an error that says to try again.
 pub const CLIENTS_MAX: usize = 16;
 /// So many of them are only for root and the user who runs the link.
 pub const CLIENTS_RESERVED: usize = 4;
-/// So many connections of the gateway may act for clients of the API beside those: more than it
-/// opens at once.
+/// Bound: connections of the gateway that act for clients of the API, beside the clients served;
+/// further ones are turned away. More than it opens at once.
 pub const BEHALF_MAX: usize = 48;
-/// So many may read events as they happen, which takes as long as they like.
+/// Bound: clients that read events as they happen; further ones are turned away. They take as long
+/// as they like.
 pub const STREAMS_MAX: usize = 8;
 /// How long answers may take that are on their way when the server ends.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);

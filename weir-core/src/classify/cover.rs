@@ -161,9 +161,10 @@ fn covers_list<T: PartialEq>(outer: &[T], inner: &[T], covers: impl Fn(&T, &T) -
     inner.iter().all(|inner| outer.iter().any(|outer| covers(outer, inner)))
 }
 
-/// Patterns compared for one rule.
+/// Bound: patterns compared for one rule; after so many it counts as not covered.
 pub(super) const LOOKS_MAX: u32 = 256;
-/// Values of one key compared with one another for two rules.
+/// Bound: values of one key compared with one another for two rules; with more they count as not
+/// covered.
 const PAIRS_MAX: usize = 1 << 10;
 
 #[cfg(test)]

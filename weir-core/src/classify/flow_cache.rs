@@ -113,9 +113,10 @@ impl FlowCache {
 
 /// Places in a set.
 const WAYS: usize = 4;
-/// Flows that fit unless the plan says otherwise: one megabyte, which stays in a core's cache.
+/// Bound: flows that the cache remembers unless the plan says otherwise; another flow replaces one.
+/// One megabyte, which stays in a core's cache.
 pub const FLOWS_DEFAULT: u32 = 1 << 14;
-/// The largest cache, 64 MiB.
+/// Bound: flows of the largest cache, 64 MiB; a plan with more gets this many.
 pub const FLOWS_MAX: u32 = 1 << 20;
 const NO_KEY: Key = Key { addresses: [0; 4], fields: [0; 2] };
 /// The stream of random numbers that the hash takes its keys from.

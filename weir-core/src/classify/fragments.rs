@@ -180,11 +180,14 @@ fn victim(set: &[Option<Entry>; WAYS]) -> usize {
 pub const WAYS: usize = 4;
 /// The smallest table: one set.
 pub const ENTRIES_MIN: u32 = WAYS as u32;
-/// The largest table, about 64 MiB.
+/// Bound: datagrams that the largest table of fragments remembers, about 64 MiB; a plan with more
+/// is refused.
 pub const ENTRIES_MAX: u32 = 1 << 20;
-/// A thousand datagrams in flight; ALTQ had 8, and fragments of a ninth lost their class.
+/// Bound: datagrams in flight that are remembered unless the plan says otherwise; another one
+/// replaces the oldest of its set. ALTQ had 8, and fragments of a ninth lost their class.
 pub const ENTRIES_DEFAULT: u32 = 1024;
-/// The time that Linux and BSD give a datagram to be reassembled.
+/// Bound: the time that a datagram is remembered; later fragments have no ports. Linux and BSD give
+/// it as long to be reassembled.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
 state!(

@@ -356,16 +356,18 @@ impl JoinedRules {
 
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
-/// The most rules of a class that joins.
+/// Bound: rules of a class that joins; one with more is refused.
 pub const RULES_MAX: usize = 64;
-/// The most patterns of a rule in one family.
+/// Bound: patterns of a rule in one family; with more, some fields are tested afterwards.
 const PATTERNS_MAX: usize = 16;
 /// The patterns for which there is room, for each place, and in all at least.
 const PATTERNS_EACH: usize = 4;
 const PATTERNS_LEAST: usize = 256;
-/// The most masks: a packet is looked up once for each.
+/// Bound: combinations of fields that classes at places test; a class that needs a further one is
+/// refused. A packet is looked up once for each.
 const MASKS_MAX: usize = 32;
-/// The most patterns with the same key and mask: a packet with it is compared with each.
+/// Bound: rules of classes at places with equal values; a class with a further one is refused. A
+/// packet with these values is compared with each.
 const ALIKE_MAX: usize = 64;
 /// An odd number with about as many bits set as not: that of SplitMix64.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

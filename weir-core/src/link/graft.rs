@@ -11,9 +11,7 @@
 use super::{AnyLink, Link, LinkPlan};
 use crate::ids::{ClassId, LeafId};
 use crate::parameter::Params;
-use crate::queue::{
-    AnyDropper, Dropper, FlowQueues, PackedLimit, Place, QueueEntry, QueuePlan,
-};
+use crate::queue::{AnyDropper, Dropper, FlowQueues, PackedLimit, Place, QueueEntry, QueuePlan};
 use crate::sched::{Discipline, Refit, RefitError};
 use crate::units::Instant;
 use alloc::string::String;

@@ -134,5 +134,6 @@ macro_rules! link_builders {
 
 sched::each_scheduler!(link_builders);
 
-/// The most packets that wait in a link without a limit of its own: 2 MiB of entries.
+/// Bound: packets that wait in a link without `packets_max`; a further one is dropped. 2 MiB of
+/// entries.
 pub const PACKETS_MAX_DEFAULT: u32 = 1 << 16;

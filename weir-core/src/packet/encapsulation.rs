@@ -137,7 +137,8 @@ fn inner(headers: &mut Headers, frame: &[u8], at: usize, kind: EtherType) -> Opt
     read
 }
 
-/// MPLS labels skipped in one frame. Routers impose up to a dozen.
+/// Bound: MPLS labels skipped in one frame; what follows more is not read. Routers impose up to a
+/// dozen.
 pub const MPLS_LABELS_MAX: usize = 16;
 
 const PPPOE_LEN: usize = 6;

@@ -261,9 +261,10 @@ fn nflog_attribute(bytes: [u8; 4]) -> (usize, u16) {
     (read(len).into(), read(kind) & 0x3fff)
 }
 
-/// Attributes passed over in one message of NFLOG; the kernel knows fewer than 32 kinds.
+/// Bound: attributes passed over in one message of NFLOG; a frame behind more is not read. The
+/// kernel knows fewer than 32 kinds.
 pub const NFLOG_ATTRIBUTES_MAX: usize = 32;
-/// Bytes of a Frame Relay address.
+/// Bound: bytes of a Frame Relay address; a frame with a longer one is not read.
 pub const FRAME_RELAY_ADDRESS_MAX: usize = 4;
 
 /// The header of logical link control that SNAP follows.

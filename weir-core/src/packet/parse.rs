@@ -244,9 +244,10 @@ fn be128(bytes: &[u8], at: usize) -> Option<u128> {
     Some(u128::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// VLAN tags skipped in one frame, as many as Linux skips.
+/// Bound: VLAN tags skipped in one frame, as many as Linux skips; what follows more is not read.
 pub const VLAN_TAGS_MAX: usize = 8;
-/// IPv6 extension headers read in one packet. A sender has use for five or six; each costs time.
+/// Bound: IPv6 extension headers read in one packet; behind more there are no ports. A sender has
+/// use for five or six; each costs time.
 pub const EXTENSIONS_MAX: usize = 8;
 
 /// The longest link header of a capture that is read; tags, PPPoE and labels take less than the

@@ -1,7 +1,7 @@
 //! A packet as the link sees it: a handle and a length. Its bytes stay with the port.
 
-use crate::ids::{Handle, LeafId, MeterId};
 use super::Host;
+use crate::ids::{Handle, LeafId, MeterId};
 use crate::state::state;
 use crate::units::{Bytes, Instant};
 

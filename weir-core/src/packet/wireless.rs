@@ -105,7 +105,7 @@ fn le16(bytes: &[u8], at: usize) -> Option<u16> {
     be16(bytes, at).map(u16::swap_bytes)
 }
 
-/// Words read that say which fields a radiotap header has.
+/// Bound: words read that say which fields a radiotap header has; a frame with more is not read.
 pub const RADIOTAP_WORDS_MAX: usize = 16;
 
 const RADIOTAP_HAS_CLOCK: u8 = 0x01;

@@ -24,6 +24,7 @@ use crate::packet::Host;
 use crate::random::Random;
 use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Duration};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The flow queues of one leaf.
@@ -73,7 +74,7 @@ pub(super) enum Order {
 enum Turns {
     Rounds(Rounds),
     Ring(Ring),
-    Hosts(Hosts),
+    Hosts(Box<Hosts>),
 }
 
 /// The packets of one flow in a leaf.
@@ -506,7 +507,7 @@ impl Turns {
         match order {
             Order::Rounds(rules, quantum) => Turns::Rounds(Rounds::new(0, quantum, rules)),
             Order::Ring(plan) => Turns::Ring(Ring::new(plan)),
-            Order::Hosts(plan) => Turns::Hosts(Hosts::new(plan)),
+            Order::Hosts(plan) => Turns::Hosts(Box::new(Hosts::new(plan))),
         }
     }
 }
@@ -688,7 +689,7 @@ impl FlowHash {
 
 /// The number of unknown flows.
 pub(super) const UNKNOWN_FLOW: u16 = 0;
-/// [rfc8290 §4.1.3] The most packets dropped at once.
+/// Bound: packets dropped at once [rfc8290 §4.1.3]; the rest waits for the next drop.
 const BATCH_MAX: u32 = 64;
 /// No leaf has this number, so no dropper draws from this stream.
 const HASH_STREAM: u64 = u64::MAX;

@@ -137,7 +137,7 @@ impl Dropper for FqCodel {
 const MEMORY_DEFAULT: u64 = 32_000_000;
 const MEMORY_MAX: u64 = 1 << 40;
 const QUEUES_DEFAULT: u64 = 1024;
-/// The number of hash values of flows.
+/// Bound: queues for flows, as many as hash values; a policy with more is refused.
 const QUEUES_MAX: u64 = 1 << 16;
 /// An Ethernet frame of the usual MTU.
 const QUANTUM_DEFAULT: u64 = 1514;

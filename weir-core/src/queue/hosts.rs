@@ -3,14 +3,14 @@
 //!
 //! Two tables are exact: a host is found by its address, a flow by its host and the number of 32
 //! bits that the port computes of its headers. So no two hosts share turns by chance, nor do flows
-//! of different hosts. A table that is full gives the place of an idle host or flow to the new one;
-//! where a search of [`SEARCH_MAX`] places finds none that is idle, the packet joins the *rest*: one
-//! flow of one host, for all of these. Such packets are counted.
+//! of different hosts. A full table gives the place of an idle host or flow to the new one. Where a
+//! search of [`SEARCH_MAX`] places finds no idle one, the packet joins the *rest*: one flow of one
+//! host, for all of these. Such packets are counted.
 //!
 //! A flow that becomes backlogged while its host waits for a turn may send one packet ahead of all
-//! turns, on credit: if the flow is new or has some of its quantum left, and the host owes less than
-//! a quantum. Both are charged. So the wait of a sparse flow does not grow with the number of hosts
-//! and flows, and all share as without it.
+//! turns, on credit: if the flow is new or has some of its quantum left, and the host owes less
+//! than a quantum. Both are charged. So the wait of a sparse flow does not grow with the number of
+//! hosts and flows, and all share as without it.
 //!
 //! Invariants: a host that holds packets, and each of its flows that does, is listed; the packets
 //! of a host are the sum of those of its flows.
@@ -36,20 +36,20 @@ pub(super) struct Hosts {
     owners: Vec<Owner>,
     by_address: Index,
     by_flow: Index,
-    /// The turns of hosts.
+    /// Hosts take turns here, each by its number.
     turns: Rounds,
     /// The turns of flows, a group for each host.
     inner: Rounds,
     /// Flows that may send a packet ahead of their host's turn.
     ahead: VecDeque<u32>,
     search: Search,
-    /// What hosts did whose places others have now.
+    /// The sums of hosts whose places others have now.
     former: Tally,
     /// Packets that joined the rest.
     crowded: u64,
 }
 
-/// What a policy says of hosts, and the seed of the link.
+/// The parameters of a policy for hosts, and the seed of the link.
 #[derive(Clone, Copy)]
 pub(super) struct HostsPlan {
     /// Bytes that a host sends in a turn, and a flow in a turn of its host.
@@ -66,7 +66,7 @@ struct Member {
     tally: Tally,
 }
 
-/// What a host did so far.
+/// The sums of a host so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Tally {
     sent: Count,
@@ -80,7 +80,7 @@ struct Tally {
 struct Owner {
     /// The number of the host.
     host: u32,
-    /// What tells it from other flows of the host.
+    /// Distinguishes it from other flows of the host.
     flow: u32,
     /// Whether it is in `ahead`.
     is_ahead: bool,
@@ -101,7 +101,7 @@ struct Index {
     nexts: Vec<u32>,
 }
 
-/// What one host of a leaf did since it became known, and what it holds.
+/// The sums of one host of a leaf since it became known, and the packets that it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HostAccount {
     /// The host.
@@ -118,7 +118,7 @@ pub struct HostAccount {
     pub delay_max: Duration,
 }
 
-/// What a leaf knows of its hosts.
+/// The hosts of a leaf that have places.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostAccounts {
     /// Those that sent most bytes, first.
@@ -374,7 +374,11 @@ impl Hosts {
     /// Returns the flow that holds most bytes of the host that holds most, but for the leaf's first
     /// packet, which is of the flow `first`; and the bytes of that host. Of equals, the first in
     /// the order of turns.
-    pub(super) fn longest(&self, flows: &[Flow], (first, chosen): (u32, u64)) -> Option<(u32, u64)> {
+    pub(super) fn longest(
+        &self,
+        flows: &[Flow],
+        (first, chosen): (u32, u64),
+    ) -> Option<(u32, u64)> {
         let first_host = self.owners.get(first as usize).map(|owner| owner.host);
         let mut longest: Option<(u32, u64)> = None;
         for (host, _) in self.turns.iter() {
@@ -436,7 +440,8 @@ impl Hosts {
         };
         let has_turn = |host: usize| {
             let is_busy = self.hosts[host].held.packets > 0;
-            self.turns.contains(host as u32) || !is_busy && self.inner.iter_of(host).next().is_none()
+            self.turns.contains(host as u32)
+                || !is_busy && self.inner.iter_of(host).next().is_none()
         };
         let hosts = 0..self.hosts.len();
         flows.iter().enumerate().all(listed)
@@ -655,12 +660,14 @@ state!(Tally { sent, dropped, waited, waited_max });
 state!(Owner { host, flow; kept: is_ahead });
 state!(Search { host, flow });
 
-/// Bound: the hosts of a leaf with places of their own, and one for the rest.
+/// Bound: hosts of a leaf with places of their own, one of them for the rest; a further host joins
+/// the rest while none is idle, and its packets are counted.
 pub(super) const HOSTS_MAX: usize = 1 << 12;
-/// Bound: the flows of a leaf with places of their own; more than a full leaf holds packets by
-/// default.
+/// Bound: flows of a leaf with places of their own, more than a full leaf holds packets by default;
+/// a further flow joins the rest while none is idle.
 pub(super) const FLOWS_MAX: usize = 1 << 15;
-/// Bound: the places that are searched for an idle one.
+/// Bound: places of a full table that are searched for an idle one; behind them the packet joins
+/// the rest.
 const SEARCH_MAX: usize = 64;
 /// The number of the unknown flow, and of the flow of the rest.
 const UNKNOWN: u32 = 0;

@@ -297,7 +297,8 @@ const DELAY_HIGH: u64 = 250_000_000;
 const CYCLE: u64 = 16 << 10;
 /// Steps are at least a millisecond apart.
 const UPDATE_MIN: u64 = 1_000_000;
-/// The most steps taken at once: 15 s of the default ones.
+/// Bound: updates of the probability in a row without a packet, 15 s of the default ones; later
+/// ones are skipped.
 const STEPS_MAX: u32 = 1000;
 
 state!(Pie(state));

@@ -116,13 +116,14 @@ impl Dropper for Sfq {
     }
 }
 
-/// Linux's limit, and its default.
+/// Bound: packets of one flow in `sfq`; a further one is dropped. Linux's limit, and its default.
 const DEPTH_MAX: u64 = 127;
 const FLOWS_DEFAULT: u64 = 128;
-/// Linux's: flows and depths share numbers of 16 bits there.
+/// Bound: flows of `sfq` at a time; a policy with more is refused. Linux's: flows and depths share
+/// numbers of 16 bits there.
 const FLOWS_MAX: u64 = 65_408;
 const DIVISOR_DEFAULT: u64 = 1024;
-/// The number of hash values of flows.
+/// Bound: hash values of flows in `sfq`; a policy with more is refused.
 const DIVISOR_MAX: u64 = 1 << 16;
 /// An Ethernet frame of the usual MTU.
 const QUANTUM_DEFAULT: u64 = 1514;

@@ -10,8 +10,8 @@ use super::drops::Drops;
 use super::flows::FlowHash;
 use super::shared::Shared;
 use super::{
-    Admission, AnyDropper, Dropper, Entry, FlowQueues, HostAccounts, Limit, PackedLimit, Place, QueuePlan,
-    Reading, Release, Surplus,
+    Admission, AnyDropper, Dropper, Entry, FlowQueues, HostAccounts, Limit, PackedLimit, Place,
+    QueuePlan, Reading, Release, Surplus,
 };
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;

@@ -16,7 +16,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use place::Vacant;
 
-/// The most levels from a leaf to its root, both counted; more would slow every packet.
+/// Bound: levels from a leaf to its root, both counted; a deeper tree is refused. More would slow
+/// every packet.
 pub const DEPTH_MAX: usize = 8;
 
 /// A class as declared.

@@ -35,6 +35,46 @@ pub enum ForwarderRequest {
     Alarms(Box<Alarms>),
 }
 
+/// The thread that takes requests.
+#[derive(Clone)]
+pub struct FirstThread {
+    /// Where requests go.
+    pub requests: Sender<ForwarderRequest>,
+    /// Wakes it up for them.
+    pub waker: Arc<Waker>,
+}
+
+impl FirstThread {
+    /// Lets it do something; where it has ended, the process ends.
+    pub fn send(&self, request: ForwarderRequest) {
+        let _ending = self.requests.send(request);
+        self.waker.wake();
+    }
+
+    /// Has it carry out a request.
+    ///
+    /// # Errors
+    /// When it is refused, or not met in time.
+    pub fn ask<T>(
+        &self,
+        request: fn(Sender<Result<T, String>>) -> ForwarderRequest,
+        patience: Duration,
+    ) -> Result<T, String> {
+        let (reply, outcome) = mpsc::channel();
+        let stopping = "the link is stopping";
+        self.requests.send(request(reply)).map_err(|_| stopping)?;
+        self.waker.wake();
+        outcome.recv_timeout(patience).map_err(|_| "the link does not answer in time, or ends")?
+    }
+}
+
+/// Answers the requests of clients that the server itself cannot answer.
+pub struct Handlers {
+    pub policies: Arc<Policies>,
+    pub recorder: Arc<Recorder>,
+    pub questions: Arc<Questions>,
+}
+
 /// The control socket. Clients wait in front of it until it is opened: another forwarder may serve
 /// the same socket as long as this one takes no frames.
 pub enum ControlListener {
@@ -80,27 +120,24 @@ impl ControlListener {
     }
 }
 
-/// Returns what the server of the control socket is given; `waker` wakes the thread that takes
-/// requests.
+/// Returns what the server of the control socket is given.
 pub fn prepare(
     boards: Vec<Arc<Board>>,
     owner: u32,
-    (policies, recorder, questions): (Arc<Policies>, Arc<Recorder>, Arc<Questions>),
-    (requests, waker, reporter): (Sender<ForwarderRequest>, Arc<Waker>, Reporter),
+    handlers: Handlers,
+    first: FirstThread,
+    reporter: Reporter,
 ) -> Service {
+    let Handlers { policies, recorder, questions } = handlers;
     let act: Act = Box::new(move |request, peer| match request {
-        Request::Restart {} => {
-            match ask(&requests, &waker, ForwarderRequest::Restart, RESTART_PATIENCE) {
-                Ok(_) => Answer::Done.into(),
-                Err(why) => Reply::error(why),
-            }
-        }
-        Request::HandOver {} => {
-            match ask(&requests, &waker, ForwarderRequest::HandOver, HAND_OVER_PATIENCE) {
-                Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
-                Err(why) => Reply::error(why),
-            }
-        }
+        Request::Restart {} => match first.ask(ForwarderRequest::Restart, RESTART_PATIENCE) {
+            Ok(_) => Answer::Done.into(),
+            Err(why) => Reply::error(why),
+        },
+        Request::HandOver {} => match first.ask(ForwarderRequest::HandOver, HAND_OVER_PATIENCE) {
+            Ok(descriptors) => Reply { descriptors, ..Answer::Done.into() },
+            Err(why) => Reply::error(why),
+        },
         Request::Record { for_ms } => follow(recorder.record(for_ms.map(Duration::from_millis))),
         Request::Snapshot {} => follow(recorder.snapshot()),
         Request::Reservations { limit } => match questions.ask(*limit) {
@@ -135,23 +172,6 @@ fn follow(tail: Result<Tail, String>) -> Reply {
         Ok(tail) => Reply { tail: Some(tail), ..Answer::Done.into() },
         Err(why) => Reply::error(why),
     }
-}
-
-/// Has the first thread carry out a request.
-///
-/// # Errors
-/// When it is refused, or not met in time.
-pub fn ask<T>(
-    requests: &Sender<ForwarderRequest>,
-    waker: &Waker,
-    request: fn(Sender<Result<T, String>>) -> ForwarderRequest,
-    patience: Duration,
-) -> Result<T, String> {
-    let (reply, outcome) = mpsc::channel();
-    let stopping = "the link is stopping";
-    requests.send(request(reply)).map_err(|_| stopping)?;
-    waker.wake();
-    outcome.recv_timeout(patience).map_err(|_| "the link does not answer in time, or ends")?
 }
 
 const SERVE: &str = "serve the control socket";

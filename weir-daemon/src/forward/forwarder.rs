@@ -5,8 +5,8 @@ use super::attend::health::{Events, Health};
 use super::attend::intake::IntakeOfAll;
 use super::attend::keeper::{KeeperHandles, KeeperLink};
 use super::attend::requests::Requests;
-use super::control_listener::{self, ControlListener};
-use super::policies::{Policies, State};
+use super::control_listener::{self, ControlListener, FirstThread, Handlers};
+use super::policies::{Policies, State, Threads};
 use super::questions::Questions;
 use super::recording::Recorder;
 use crate::keeper::messages::Report;
@@ -100,16 +100,24 @@ impl Forwarder {
         let Self { mut bridges, boards, wakers, state, recorder, reporter, warnings, .. } = self;
         let (name, service) = (state.deployment.name.clone(), state.deployment.service.clone());
         let (requests, arriving) = mpsc::channel();
-        let speakers = (requests.clone(), wakers.clone(), reporter.clone());
+        let first = FirstThread { requests, waker: Arc::clone(&wakers[bridges.len()]) };
+        let loops = wakers[..bridges.len()].to_vec();
+        let threads = Threads { first: first.clone(), loops };
         let authority = outside.authority.clone();
-        let policies = Policies::new(state, Arc::clone(&recorder), authority, speakers);
+        let policies =
+            Policies::new(state, Arc::clone(&recorder), authority, threads, reporter.clone());
         let (questions, feed) = (Arc::<Questions>::default(), Arc::<Feed>::default());
         let keeper_pid = Arc::new(AtomicU32::new(outside.keeper));
         let answers = control_listener::prepare(
             boards.clone(),
             outside.owner,
-            (Arc::clone(&policies), Arc::clone(&recorder), Arc::clone(&questions)),
-            (requests, Arc::clone(&wakers[bridges.len()]), reporter.clone()),
+            Handlers {
+                policies: Arc::clone(&policies),
+                recorder: Arc::clone(&recorder),
+                questions: Arc::clone(&questions),
+            },
+            first,
+            reporter.clone(),
         );
         let answers = Service {
             feed: Arc::clone(&feed),

@@ -6,12 +6,12 @@
 
 mod joins;
 
-use super::control_listener::{self, ForwarderRequest};
+use super::control_listener::{FirstThread, ForwarderRequest};
 use super::recording::Recorder;
 use super::report::report;
 use crate::keeper::messages::Report;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use weir_control::protocol::{
@@ -40,12 +40,17 @@ pub struct Policies {
     recorder: Arc<Recorder>,
     /// The way to the keeper, which reads files.
     authority: AuthorityClient,
-    requests: Sender<ForwarderRequest>,
-    /// For each bridge, and for the first thread.
-    wakers: Vec<Arc<Waker>>,
+    threads: Threads,
     reporter: Reporter,
     /// Whether another process is about to take over, which would not know of a change.
     is_leaving: AtomicBool,
+}
+
+/// The threads that a change concerns.
+pub struct Threads {
+    pub first: FirstThread,
+    /// Wakers of the loops, in the order of the bridges.
+    pub loops: Vec<Arc<Waker>>,
 }
 
 /// The deployment that is in force, and its history.
@@ -120,16 +125,17 @@ struct Checked {
 }
 
 impl Policies {
-    /// The policies of a forwarder, of which its recorder is told: who reads files, where requests
-    /// go, wakers for each loop and for the thread that takes requests, and where events go.
+    /// The policies of a forwarder, of which its recorder is told. `authority` reads files, and
+    /// events go to `reporter`.
     pub fn new(
         state: State,
         recorder: Arc<Recorder>,
         authority: AuthorityClient,
-        (requests, wakers, reporter): (Sender<ForwarderRequest>, Vec<Arc<Waker>>, Reporter),
+        threads: Threads,
+        reporter: Reporter,
     ) -> Arc<Self> {
         let (state, is_leaving) = (Mutex::new(state), AtomicBool::new(false));
-        Arc::new(Self { state, recorder, authority, requests, wakers, reporter, is_leaving })
+        Arc::new(Self { state, recorder, authority, threads, reporter, is_leaving })
     }
 
     /// Meets a request of a client.
@@ -194,7 +200,9 @@ impl Policies {
             // It cannot fail: there is one.
             let _stays = self.keep(&mut state, None);
             // Not waited for: this thread takes requests.
-            self.send(ForwarderRequest::Report(Box::new(Report::Confirmed), mpsc::channel().0));
+            self.threads
+                .first
+                .send(ForwarderRequest::Report(Box::new(Report::Confirmed), mpsc::channel().0));
             return;
         }
         trial.is_returning = true;
@@ -244,10 +252,6 @@ impl Policies {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn first_waker(&self) -> &Waker {
-        self.wakers.last().expect("the first thread has one")
-    }
-
     /// Returns the name of the deployment.
     pub fn name(&self) -> String {
         self.lock().deployment.name.clone()
@@ -255,12 +259,7 @@ impl Policies {
 
     /// Returns what the file of the deployment contains now.
     fn read_anew(&self) -> Result<Texts, String> {
-        control_listener::ask(
-            &self.requests,
-            self.first_waker(),
-            ForwarderRequest::ReadAnew,
-            READ_PATIENCE,
-        )
+        self.threads.first.ask(ForwarderRequest::ReadAnew, READ_PATIENCE)
     }
 
     /// Checks a deployment that the keeper read, which reads its files, too.
@@ -272,18 +271,15 @@ impl Policies {
         Ok(Read { texts, outcome: outcome.map(Deployment::with_places) })
     }
 
-    /// Lets the first thread do something.
-    fn send(&self, request: ForwarderRequest) {
-        // Without it, the process ends.
-        let _ending = self.requests.send(request);
-        self.first_waker().wake();
+    fn wake_loops(&self) {
+        self.threads.loops.iter().for_each(|waker| waker.wake());
     }
 
     /// Sends a report to the keeper, and waits until it was sent: a forwarder that dies afterwards
     /// is followed by one that knows it. Not on the thread that takes requests.
     fn report_to_keeper(&self, report: Report) {
         let (reported, done) = mpsc::channel();
-        self.send(ForwarderRequest::Report(Box::new(report), reported));
+        self.threads.first.send(ForwarderRequest::Report(Box::new(report), reported));
         // A thread that does not come to it ends, or hangs.
         let _in_vain = done.recv_timeout(LOOP_PATIENCE);
     }
@@ -358,7 +354,7 @@ impl Policies {
         transaction.note(&deployment, (&wanted.texts.whole_files(), &by, &terms.reason));
         state.rehearsals.clear();
         let held = self.recorder.hold();
-        let wake = || self.wakers.iter().for_each(|waker| waker.wake());
+        let wake = || self.wake_loops();
         let (alarms, guards, made) =
             transaction.put_in_force(&mut state.handles, wake, LOOP_PATIENCE);
         held.follow(&deployment, &wanted.texts);
@@ -385,7 +381,7 @@ impl Policies {
             .map(|trial| trial.until.saturating_duration_since(Instant::now()).as_millis() as u64);
         (state.deployment, state.texts, state.trial) = (deployment, wanted.texts, trial);
         self.report_change(&state.deployment.name, &entry);
-        self.send(ForwarderRequest::Alarms(Box::new(alarms)));
+        self.threads.first.send(ForwarderRequest::Alarms(Box::new(alarms)));
         self.report_to_keeper(Report::Changed(Box::new(entry)));
         made.map(|()| changed)
             .map_err(|_| "a loop of the link hangs; it makes the change when it goes on".to_owned())
@@ -572,6 +568,7 @@ const TRIAL_MAX: Duration = Duration::from_secs(24 * 3600);
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use std::sync::mpsc::Sender;
     use weir_host::channel::Channel;
 
     /// The policies of a link without directions and without bridges.
@@ -592,7 +589,8 @@ pub(super) mod tests {
         };
         let (authority, _desk) = Channel::pair().expect("there are descriptors");
         let waker = Arc::new(Waker::new().expect("there are descriptors"));
-        let speakers = (requests, vec![waker], reporter);
-        Policies::new(state, Arc::new(recorder), AuthorityClient::new(authority), speakers)
+        let threads = Threads { first: FirstThread { requests, waker }, loops: Vec::new() };
+        let authority = AuthorityClient::new(authority);
+        Policies::new(state, Arc::new(recorder), authority, threads, reporter)
     }
 }

@@ -90,7 +90,8 @@ fn coloured_lines(text: &str) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The most findings: those of a deployment and of 64 policies, each with its own bound.
+/// Bound: findings of a forwarder's report; further ones are left out. Those of a deployment and of
+/// 64 policies, each with its own bound.
 const FINDINGS_MAX: usize = 10_000;
 /// The most characters of all of them as text.
 const TEXT_MAX: usize = 4 << 20;

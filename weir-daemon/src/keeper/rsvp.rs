@@ -145,3 +145,46 @@ pub struct AskSessions {
     /// The most sessions to describe.
     pub limit: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keeper::sanitise::TEXT_MAX;
+
+    #[test]
+    fn what_the_process_says_is_fit_to_print_and_bounded() {
+        let bad = format!("a\u{1b}[2J\n<0>{}", "x\u{202e}".repeat(5000));
+        let happening = |what| Happening { what, detail: bad.clone(), untold: u64::MAX };
+        let rows = [
+            FromRsvp::Ready,
+            FromRsvp::Connect,
+            FromRsvp::Failed(bad.clone()),
+            FromRsvp::Happened(happening(What::Admitted)),
+            FromRsvp::Happened(happening(What::Expired)),
+        ];
+        for said in rows {
+            let text = serde_json::to_string(&said).expect("what is said is JSON");
+            exercise(text.as_bytes());
+            let sanitised = match said.sanitise() {
+                FromRsvp::Failed(text) => text,
+                FromRsvp::Happened(Happening { detail, untold, .. }) => {
+                    assert_eq!(untold, u64::MAX, "a number is left as it is");
+                    detail
+                }
+                FromRsvp::Ready | FromRsvp::Connect => continue,
+            };
+            assert_eq!(sanitised.chars().count(), TEXT_MAX);
+            assert!(sanitised.starts_with("a\\u{1b}[2J"), "{sanitised:.40}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_message_do_no_harm() {
+        let rows: [&[u8]; 5] =
+            [b"", b"{}", b"\"Connect", b"{\"Happened\":{\"what\":\"Lost\"}}", b"\xff"];
+        for bytes in rows {
+            exercise(bytes);
+            assert!(serde_json::from_slice::<FromRsvp>(bytes).is_err(), "{bytes:?}");
+        }
+    }
+}

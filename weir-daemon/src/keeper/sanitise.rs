@@ -15,7 +15,7 @@ pub(super) fn sanitise_text(text: &mut String) {
     cut(text);
 }
 
-/// The most characters of a text of a report.
+/// Bound: characters of a text of a forwarder's report; the rest is cut off.
 pub const TEXT_MAX: usize = 4096;
-/// The most warnings, and the most notes.
+/// Bound: warnings of a forwarder's report, and notes; further ones are left out.
 pub const NOTES_MAX: usize = 1000;

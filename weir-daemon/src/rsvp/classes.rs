@@ -287,7 +287,7 @@ impl Change {
 const REASON: &str = "reservations by RSVP";
 /// How soon a change by others is noticed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Changes of a request.
+/// Bound: changes of classes in one request of the reservations; the rest goes into the next.
 const BATCH_MAX: usize = 64;
 /// Ten seconds: a forwarder that died is replaced sooner.
 const ATTEMPTS_MAX: u32 = 20;
@@ -312,6 +312,81 @@ mod tests {
         seen.update(&before);
         assert_eq!(seen.update(&now), changed, "{before:?} {now:?}");
         assert!(!seen.update(&now), "it is reported once: {now:?}");
+    }
+
+    /// Changes as words: `+name` joins, `-name` leaves.
+    fn changes(words: &str) -> Vec<Change> {
+        let change = |(number, word): (u64, &str)| match word.split_at(1) {
+            ("+", name) => Change::Join {
+                flow: FlowId(number),
+                name: name.to_owned(),
+                table: format!("[{name}]\n"),
+            },
+            (_, name) => Change::Leave(name.to_owned()),
+        };
+        (0..).zip(words.split_whitespace()).map(change).collect()
+    }
+
+    #[test]
+    fn a_batch_names_each_class_once_and_keeps_the_order() {
+        let many = |count: usize| (0..count).map(|n| format!("+c{n} ")).collect::<String>();
+        let (full, more) = (many(BATCH_MAX), many(BATCH_MAX + 3));
+        // What waits: how many go into the first batch, and the change that is held back.
+        let rows = [
+            ("+a", 1, None),
+            ("+a -b +c", 3, None),
+            ("+a -a", 1, Some("a")),
+            ("+a +b -a +c", 2, Some("a")),
+            (&*full, BATCH_MAX, None),
+            (&*more, BATCH_MAX, None),
+        ];
+        for (words, taken, held) in rows {
+            let (changes, arriving) = mpsc::channel();
+            let all = self::changes(words);
+            all[1..].iter().for_each(|one| changes.send(one.clone()).expect("it is open"));
+            let (batch, left) = batch_of(all[0].clone(), &arriving);
+            assert_eq!(batch, all[..taken], "{words:.40}");
+            assert_eq!(left.as_ref().map(Change::name), held, "{words:.40}");
+            let rest = arriving.try_iter().count();
+            assert_eq!(taken + usize::from(held.is_some()) + rest, all.len(), "{words:.40}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_one_request() {
+        let rows: [(&str, Option<&str>, &[&str]); 3] = [
+            ("+a +b", Some("[a]\n[b]\n"), &[]),
+            ("-a -b", None, &["a", "b"]),
+            ("-a +b", Some("[b]\n"), &["a"]),
+        ];
+        for (words, tables, leaving) in rows {
+            let made = request("up", &changes(words));
+            let Request::Class { direction, add, remove, dry_run, .. } = made else {
+                panic!("{words}: {made:?}");
+            };
+            assert_eq!((direction.as_deref(), dry_run), (Some("up"), false), "{words}");
+            assert_eq!(add, tables.map(|text| Tables::Text(text.to_owned())), "{words}");
+            assert_eq!(remove, leaving, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_change_was_made_unless_the_link_says_why_not() {
+        let changed = |errors, text: &str| {
+            let text = text.to_owned();
+            let changed = weir_control::protocol::Changed { errors, text, ..Default::default() };
+            Answer::Changed(Box::new(changed))
+        };
+        let rows = [
+            (changed(0, "a warning\n"), Ok(())),
+            (changed(1, "no room\n\n"), Err("no room")),
+            (Answer::Error("busy".to_owned()), Err("busy")),
+            (Answer::Done, Err("the link gives another answer than to a change")),
+        ];
+        for (answer, expected) in rows {
+            let what = format!("{answer:?}");
+            assert_eq!(refused(answer), expected.map_err(str::to_owned), "{what}");
+        }
     }
 
     #[test]

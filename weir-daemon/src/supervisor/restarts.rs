@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The most restarts within [`RESTARTS_TIME`]: a forwarder that dies more often would only disturb
-/// the traffic that the fallback carries, and a gateway its clients.
+/// Bound: restarts of a process within [`RESTARTS_TIME`]; after them it stays ended. A forwarder
+/// that dies more often would only disturb the traffic that the fallback carries, and a gateway its
+/// clients.
 pub const RESTARTS_MAX: usize = 5;
 /// The time in which so many restarts are too many.
 pub const RESTARTS_TIME: Duration = Duration::from_secs(60);

@@ -2,11 +2,12 @@
 //! API and page and connections to the control socket, and nothing else. Whatever becomes of it,
 //! the link goes on.
 
+use super::child::{Child, MESSAGES_MAX};
 use super::console::Console;
 use crate::supervisor::interface::{Followed, Pid};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,16 +15,15 @@ use weir_control::access;
 use weir_control::client;
 use weir_control::gateway::{self, Api, FromGateway, GatewayPlan, PROTOCOL, ToGateway};
 use weir_control::protocol::Right;
-use weir_host::channel::Channel;
 use weir_host::error::SystemError;
-use weir_host::process::{self, Process};
 use weir_policy::deployment::Deployment;
 
 /// The gateway of a link, if its deployment has a page or an API.
 pub struct Gateway {
     control: PathBuf,
+    /// Before the sockets that it has: dropped first.
+    running: Option<Child>,
     shown: Option<Shown>,
-    running: Option<Running>,
 }
 
 /// The plan of a gateway, with the sockets that it listens on.
@@ -33,14 +33,6 @@ struct Shown {
     listeners: [Option<TcpListener>; 2],
     /// The file with its address and token, if the token was made for it.
     file: Option<TokenFile>,
-}
-
-struct Running {
-    process: Process,
-    channel: Channel,
-    /// The process closed its end of the channel.
-    is_silent: bool,
-    failure: Option<String>,
 }
 
 /// The file of a token, which goes with the gateway.
@@ -151,91 +143,51 @@ impl Gateway {
     pub fn start(&mut self) -> Result<(), SystemError> {
         self.stop();
         let Some(shown) = &self.shown else { return Ok(()) };
-        let (channel, theirs) = Channel::pair()?;
-        let mut program = process::same_program();
-        program.arg("gateway").args(["--protocol", &PROTOCOL.to_string()]);
-        program.args(["--channel", &theirs.as_fd().as_raw_fd().to_string()]);
-        let process = Process::start(program, &[theirs.as_fd()])?;
-        let (is_silent, failure) = (false, None);
-        let running = Running { process, channel, is_silent, failure };
+        let running = Child::start("gateway", PROTOCOL)?;
         let begin = ToGateway::Begin(Box::new(shown.plan.clone()));
         let listeners: Vec<_> = shown.listeners.iter().flatten().map(AsFd::as_fd).collect();
-        let sent = running.channel.send(&begin, &listeners);
+        let sent = running.send(&begin, &listeners);
         self.running = Some(running);
         sent
     }
 
     /// Kills the process, and waits until it has ended.
     pub fn stop(&mut self) {
-        if let Some(mut running) = self.running.take() {
-            running.process.kill();
-            running.process.wait();
-        }
+        self.running = None;
     }
 
     /// Returns what to watch: its end, and what it asks for.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let running = self.running.iter();
-        running.flat_map(|one| {
-            let channel = (!one.is_silent).then(|| one.channel.as_fd());
-            [Some(one.process.as_fd()), channel].into_iter().flatten()
-        })
+        self.running.iter().flat_map(Child::descriptors)
     }
 
     /// Gives the gateway what it asks for; returns its process and why it died, if it did.
     pub fn serve(&mut self) -> Option<(Pid, String)> {
-        let control = self.control.clone();
         let running = self.running.as_mut()?;
-        running.serve(&control);
-        let how = running.process.ended()?;
+        meet(running, &self.control);
+        let how = running.ended()?;
         // Its last words.
-        running.serve(&control);
-        let pid = Pid(running.process.number());
-        let why = running.failure.take().unwrap_or(how);
+        meet(running, &self.control);
+        let died = running.cause_of_death(how);
         self.running = None;
-        Some((pid, why))
+        Some(died)
     }
 }
 
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-impl Running {
-    /// Acts on what it says.
-    fn serve(&mut self, control: &Path) {
-        for _ in 0..REQUESTS_MAX {
-            if self.is_silent {
-                return;
-            }
-            match self.channel.receive::<FromGateway>(Duration::ZERO) {
-                Ok(None) => return,
-                Ok(Some((said, _none))) => self.act(said.sanitise(), control),
-                Err(error) => {
-                    self.is_silent = true;
-                    if error.cause.kind() == io::ErrorKind::InvalidData {
-                        self.failure.get_or_insert(error.to_string());
-                        self.process.kill();
-                    }
-                }
-            }
-        }
-    }
-
-    fn act(&mut self, said: FromGateway, control: &Path) {
-        match said {
+/// Acts on what a gateway says.
+fn meet(running: &mut Child, control: &Path) {
+    for _ in 0..MESSAGES_MAX {
+        let Some(said) = running.receive::<FromGateway>() else { return };
+        match said.sanitise() {
             FromGateway::Ready => {}
-            FromGateway::Failed(why) => self.failure = Some(why),
+            FromGateway::Failed(why) => running.fail(why),
             FromGateway::Connect { number, right, is_viewer } => {
                 // Neither waits. One that has ended misses nothing.
                 let _ended = match connect(control, (right, is_viewer)) {
                     Ok(link) => {
-                        let connected = ToGateway::Connection(number, Ok(()));
-                        self.channel.send(&connected, &[link.as_fd()])
+                        running.send(&ToGateway::Connection(number, Ok(())), &[link.as_fd()])
                     }
-                    Err(why) => self.channel.send(&ToGateway::Connection(number, Err(why)), &[]),
+                    Err(why) => running.send(&ToGateway::Connection(number, Err(why)), &[]),
                 };
             }
         }
@@ -322,7 +274,5 @@ fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
     gateway::bind(listen)
 }
 
-/// Requests that are served before other work is done.
-const REQUESTS_MAX: usize = 16;
 const TRIES_MAX: usize = 5;
 const TRY_PAUSE: Duration = Duration::from_millis(50);

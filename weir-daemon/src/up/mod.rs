@@ -3,6 +3,7 @@
 
 mod absence;
 pub mod api;
+mod child;
 pub mod console;
 mod gateway;
 mod journal;

@@ -3,20 +3,18 @@
 //! with the classes that it has.
 
 use super::api::secret;
+use super::child::{Child, MESSAGES_MAX};
 use super::running::Running as Forwarder;
 use crate::keeper::messages::PROTOCOL;
 use crate::keeper::rsvp::{FromRsvp, Happening, RsvpPlan, ToRsvp};
 use crate::supervisor::interface::{Followed, Pid};
-use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::slice;
-use std::time::Duration;
 use weir_control::client;
 use weir_host::channel::Channel;
 use weir_host::error::SystemError;
-use weir_host::process::{self, Process};
 use weir_host::rsvp::{BridgePlan, Descriptors, Role, host_interfaces};
 use weir_host::wait::realtime_ns;
 use weir_link::events::Kind;
@@ -43,13 +41,9 @@ struct Wanted {
 
 /// The process of reservations.
 struct Running {
-    process: Process,
-    channel: Channel,
+    child: Child,
     /// The other end of the channel by which the forwarder asks for sessions.
     questions: Channel,
-    /// The process closed its end of the channel.
-    is_silent: bool,
-    failure: Option<String>,
     happened: Vec<Happening>,
 }
 
@@ -97,19 +91,13 @@ impl Reservations {
         self.stop();
         let Some(wanted) = &self.wanted else { return Ok(()) };
         let (plan, sockets) = wanted.open()?;
-        let (channel, theirs) = Channel::pair()?;
         let (questions, answers) = Channel::pair()?;
-        let mut program = process::same_program();
-        program.arg("rsvp").args(["--protocol", &PROTOCOL.to_string()]);
-        program.args(["--channel", &theirs.as_fd().as_raw_fd().to_string()]);
-        let process = Process::start(program, &[theirs.as_fd()])?;
-        let (is_silent, failure, happened) = (false, None, Vec::new());
-        let running = Running { process, channel, questions, is_silent, failure, happened };
+        let child = Child::start("rsvp", PROTOCOL)?;
         let begin = ToRsvp::Begin(Box::new(plan));
         let given: Vec<_> =
             [answers.as_fd()].into_iter().chain(sockets.iter().map(AsFd::as_fd)).collect();
-        let sent = running.channel.send(&begin, &given);
-        self.running = Some(running);
+        let sent = child.send(&begin, &given);
+        self.running = Some(Running { child, questions, happened: Vec::new() });
         sent
     }
 
@@ -122,26 +110,19 @@ impl Reservations {
 
     /// Kills the process, and waits until it has ended.
     pub fn stop(&mut self) {
-        if let Some(mut running) = self.running.take() {
-            running.process.kill();
-            running.process.wait();
-        }
+        self.running = None;
     }
 
     /// Returns what to watch: its end, and what it says.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let running = self.running.iter();
-        running.flat_map(|one| {
-            let channel = (!one.is_silent).then(|| one.channel.as_fd());
-            [Some(one.process.as_fd()), channel].into_iter().flatten()
-        })
+        self.running.iter().flat_map(|running| running.child.descriptors())
     }
 
     /// Gives the process what it asks for; returns what it said meanwhile.
     pub fn serve(&mut self) -> News {
         let Some(running) = &mut self.running else { return News::default() };
         running.serve(&self.control);
-        let ended = running.process.ended();
+        let ended = running.child.ended();
         if ended.is_some() {
             // Its last words.
             running.serve(&self.control);
@@ -154,20 +135,11 @@ impl Reservations {
             (what.kind(), detail + &more)
         });
         let happened = happened.collect();
-        let died = ended.map(|how| {
-            let why = running.failure.take().unwrap_or(how);
-            (Pid(running.process.number()), why)
-        });
+        let died = ended.map(|how| running.child.cause_of_death(how));
         if died.is_some() {
             self.running = None;
         }
         News { happened, died }
-    }
-}
-
-impl Drop for Reservations {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
 
@@ -225,39 +197,24 @@ impl Wanted {
 impl Running {
     /// Acts on what it says.
     fn serve(&mut self, control: &Path) {
-        for _ in 0..REQUESTS_MAX {
-            if self.is_silent {
-                return;
-            }
-            match self.channel.receive::<FromRsvp>(Duration::ZERO) {
-                Ok(None) => return,
-                Ok(Some((said, _none))) => self.act(said.sanitise(), control),
-                Err(error) => {
-                    self.is_silent = true;
-                    if error.cause.kind() == io::ErrorKind::InvalidData {
-                        self.failure.get_or_insert(error.to_string());
-                        self.process.kill();
-                    }
-                }
-            }
+        for _ in 0..MESSAGES_MAX {
+            let Some(said) = self.child.receive::<FromRsvp>() else { return };
+            self.act(said.sanitise(), control);
         }
     }
 
     fn act(&mut self, said: FromRsvp, control: &Path) {
         match said {
             FromRsvp::Ready => {}
-            FromRsvp::Failed(why) => self.failure = Some(why),
+            FromRsvp::Failed(why) => self.child.fail(why),
             FromRsvp::Happened(happening) => self.happened.push(happening),
             FromRsvp::Connect => {
                 // Connecting does not wait. One that has ended misses nothing.
                 let _ended = match client::connect(control) {
-                    Ok(link) => self.channel.send(&ToRsvp::Connection(Ok(())), &[link.as_fd()]),
-                    Err(why) => self.channel.send(&ToRsvp::Connection(Err(why)), &[]),
+                    Ok(link) => self.child.send(&ToRsvp::Connection(Ok(())), &[link.as_fd()]),
+                    Err(why) => self.child.send(&ToRsvp::Connection(Err(why)), &[]),
                 };
             }
         }
     }
 }
-
-/// Messages that are handled before other work is done.
-const REQUESTS_MAX: usize = 16;

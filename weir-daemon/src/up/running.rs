@@ -250,11 +250,14 @@ fn garbled(error: &SystemError) -> Option<String> {
     (error.cause.kind() == ErrorKind::InvalidData).then(|| error.to_string())
 }
 
-/// Reports of one forwarder that are read before other work is done.
+/// Bound: reports of one forwarder that are heard before something else is done; the rest is heard
+/// in the next turn.
 pub(super) const REPORTS_MAX: usize = 256;
-/// Faults of one forwarder that are remembered: more than a link can have at once.
+/// Bound: faults of one forwarder that are remembered; further ones have no end event when it dies.
+/// More than a link can have at once.
 const FAULTS_MAX: usize = 256;
 /// How often one that reads is looked at.
 const FOUND_INTERVAL: Duration = Duration::from_millis(50);
-/// Requests of a forwarder that are served before other work is done.
+/// Bound: requests of one forwarder that are served before something else is done; the rest is
+/// served in the next turn.
 const REQUESTS_MAX: usize = 64;

@@ -7,12 +7,13 @@ use super::Fault;
 use axum::http::uri::PathAndQuery;
 use std::str;
 
-/// The longest head, in bytes.
+/// Bound: bytes of a head of HTTP; a longer one is refused.
 pub const HEAD_MAX: usize = 16 << 10;
 /// The longest body of which a head may tell; each request has a much lower limit.
 const LENGTH_MAX: u64 = 1 << 40;
 /// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
+/// Bound: headers of a request of HTTP; one with more is refused.
 const HEADERS_MAX: usize = 64;
 
 /// The first line and the headers of a request, as far as a router needs them.

@@ -225,11 +225,11 @@ pub const BINS: u8 = 96;
 const BINS_OCTAVE: f64 = 4.0;
 /// The time between two frames.
 pub const STEP_MS: u32 = 1000;
-/// 15 minutes of seconds.
+/// Bound: seconds of the page's history; the oldest go.
 const FRAMES_MAX: usize = 900;
-/// More events than in 15 minutes of trouble.
+/// Bound: events of the page's history; the oldest go. More than in 15 minutes of trouble.
 const MARKS_MAX: usize = 4096;
-/// 64 MiB of them.
+/// Bound: counts of delays in the page's history, 64 MiB of them; the oldest seconds lose theirs.
 const CELLS_MAX: usize = 5 << 20;
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ use weir_link::status::{ClassStatus, LaneStatus, PortStatus, Status};
 
 /// The type of the text.
 pub const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The most classes of a scrape; each scrape holds their status at once.
+/// Bound: classes of a scrape; a request for more is refused. Each scrape holds their status at
+/// once.
 pub const CLASSES_MAX: u32 = 10_000;
 
 /// Writes all metrics of a link whose deployment has this name.

@@ -249,11 +249,15 @@ pub fn exercise(bytes: &[u8], source: Arc<dyn Source>) {
 /// frame.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'; object-src 'none'";
-/// Clients served at once; a browser opens up to six connections for a page.
+/// Bound: clients of the page served at once; further ones are told to try again. A browser opens
+/// up to six connections for a page.
 pub const CLIENTS_MAX: usize = 64;
-/// So many may read the stream, which takes as long as they like.
+/// Bound: clients that read the page's stream; further ones are told to try again. They take as
+/// long as they like.
 pub const STREAMS_MAX: usize = 32;
-/// Requests at once that ask the link or compute for long.
+/// Bound: requests of the page at once that ask the link or compute for long; further ones are told
+/// to try again.
 pub const WORKS_MAX: usize = 4;
-/// Replies at a time for which the whole record is read.
+/// Bound: answers of the page at once that go through all that is kept; further ones are told to
+/// try again.
 pub const WIDE_MAX: usize = 16;

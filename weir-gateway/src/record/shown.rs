@@ -131,7 +131,8 @@ pub fn driver(card: Card) -> Driver {
     }
 }
 
-/// The packets that the ring of a card holds `[quadros §4]`.
+/// Bound: packets that the ring of a simulated card holds [quadros §4]; further ones wait in the
+/// link.
 const CARD_RING: u32 = 128;
 
 /// A mark, with its kind and level.

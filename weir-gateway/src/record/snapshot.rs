@@ -65,5 +65,6 @@ fn fetch(contact: &dyn Contact) -> Result<Vec<u8>, Fault> {
 const FRESH: Duration = Duration::from_secs(1);
 /// The longest wait for the next part of a snapshot.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest snapshot: one of a ring of this size may be a little longer than the ring.
+/// Bound: bytes of a snapshot of a ring that the page reads; a longer one is refused. One of a ring
+/// of this size may be a little longer than the ring.
 const BYTES_MAX: u64 = 512 << 20;

@@ -385,12 +385,13 @@ const PART: usize = 256 << 10;
 const BINS_MAX: u64 = 900;
 /// The most classes of an answer.
 pub(super) const CLASSES_MAX: usize = 1000;
-/// Series that are kept.
+/// Bound: series that the page keeps of a record; the one used longest ago goes.
 const SERIES_MAX: usize = 6;
-/// The most marks of an answer.
+/// Bound: marks of an answer of the page; further ones are left out.
 const MARKS_MAX: usize = 1024;
 /// Packets of an answer, unless it is said, and at most.
 const PACKETS_DEFAULT: u32 = 100;
+/// Bound: packets of an answer of the page; further ones are left out.
 const PACKETS_MAX: u32 = 1000;
 const SECONDS_MAX: f64 = 3600.0;
 /// The most characters of a name that come back.

@@ -348,8 +348,10 @@ const ARP_REQUEST: [u8; 10] = [0x08, 0x06, 0, 1, 0x08, 0x00, 6, 4, 0, 1];
 const FRAME_BYTES_MAX: usize = 65_536 + ETHERNET;
 /// Frames of a port in a row that are no messages for this node.
 const STRAYS_MAX: usize = 64;
-/// Sessions with their senders, and hops, that are remembered.
+/// Bound: sessions with their senders that a bridge's sockets remember; with one more, all are
+/// forgotten and learnt again.
 const CROSSING_MAX: usize = 131_072;
+/// Bound: hops that a bridge's sockets remember; with one more, all are forgotten and learnt again.
 const HOPS_MAX: usize = 65_536;
 
 #[cfg(test)]

@@ -94,14 +94,16 @@ pub fn send(socket: c_int, packet: &Packet, index: u32) -> io::Result<()> {
                 ipi_spec_dst: libc::in_addr { s_addr: u32::from_ne_bytes(source.octets()) },
                 ipi_addr: libc::in_addr { s_addr: 0 },
             };
-            let ttl = (libc::IPPROTO_IP, libc::IP_TTL, c_int::from(packet.ttl));
-            write_control(&mut message, (libc::IPPROTO_IP, libc::IP_PKTINFO, info), ttl);
+            let by = Ancillary { kind: libc::IP_PKTINFO, value: info };
+            let ttl = Ancillary { kind: libc::IP_TTL, value: c_int::from(packet.ttl) };
+            write_control(&mut message, libc::IPPROTO_IP, by, ttl);
         }
         IpAddr::V6(source) => {
             let ipi6_addr = libc::in6_addr { s6_addr: source.octets() };
             let info = libc::in6_pktinfo { ipi6_addr, ipi6_ifindex: index };
-            let ttl = (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, c_int::from(packet.ttl));
-            write_control(&mut message, (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info), ttl);
+            let by = Ancillary { kind: libc::IPV6_PKTINFO, value: info };
+            let ttl = Ancillary { kind: libc::IPV6_HOPLIMIT, value: c_int::from(packet.ttl) };
+            write_control(&mut message, libc::IPPROTO_IPV6, by, ttl);
         }
     }
     // SAFETY: all pointers of `message` are to values above, which the kernel only reads.
@@ -109,24 +111,32 @@ pub fn send(socket: c_int, packet: &Packet, index: u32) -> io::Result<()> {
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// An ancillary message of a protocol (cmsg(3)).
+struct Ancillary<T> {
+    kind: c_int,
+    value: T,
+}
+
+/// Writes two ancillary messages of the protocol `level`.
 fn write_control<A: Copy, B: Copy>(
     message: &mut libc::msghdr,
-    first: (c_int, c_int, A),
-    second: (c_int, c_int, B),
+    level: c_int,
+    first: Ancillary<A>,
+    second: Ancillary<B>,
 ) {
     // SAFETY: the control buffer has room for both values (`CONTROL_BYTES`), and the macros of the
     // C library stay within its length.
     unsafe {
         let mut at = libc::CMSG_FIRSTHDR(message);
-        (*at).cmsg_level = first.0;
-        (*at).cmsg_type = first.1;
+        (*at).cmsg_level = level;
+        (*at).cmsg_type = first.kind;
         (*at).cmsg_len = libc::CMSG_LEN(size_of::<A>() as u32) as _;
-        libc::CMSG_DATA(at).cast::<A>().write_unaligned(first.2);
+        libc::CMSG_DATA(at).cast::<A>().write_unaligned(first.value);
         at = libc::CMSG_NXTHDR(message, at);
-        (*at).cmsg_level = second.0;
-        (*at).cmsg_type = second.1;
+        (*at).cmsg_level = level;
+        (*at).cmsg_type = second.kind;
         (*at).cmsg_len = libc::CMSG_LEN(size_of::<B>() as u32) as _;
-        libc::CMSG_DATA(at).cast::<B>().write_unaligned(second.2);
+        libc::CMSG_DATA(at).cast::<B>().write_unaligned(second.value);
         let sizes = [size_of::<A>() as u32, size_of::<B>() as u32];
         message.msg_controllen = sizes.map(|size| libc::CMSG_SPACE(size)).iter().sum::<u32>() as _;
     }

@@ -268,8 +268,9 @@ impl<N: Network> Driver<N> {
     }
 }
 
-/// Messages that a turn takes, and actions that it carries out.
+/// Bound: messages of RSVP that one turn takes; the rest waits in the socket.
 const MESSAGES_MAX: usize = 256;
+/// Bound: actions of a node that one turn carries out; the rest follows in the next.
 const ACTIONS_MAX: usize = 4096;
 /// How often changed routes are looked at: notices come in bursts.
 const REFRESH_GAP: Duration = Duration::from_millis(200);

@@ -50,6 +50,7 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
 
 const EXAMPLE: &str = "`1 sha256 SECRET` with the number of the key, md5, sha1 or sha256, and 16 \
                        to 64 bytes in hexadecimal digits (`openssl rand -hex 32` makes some)";
+/// Bound: keys of a file of keys; a file with more is refused.
 const KEYS_MAX: usize = 64;
 const SECRET_MIN: usize = 16;
 const SECRET_MAX: usize = 64;

@@ -387,11 +387,12 @@ fn notice(bytes: &[u8]) -> Notice {
     }
 }
 
-/// Routes that are remembered: a session and sender each; more, and all are asked for again.
+/// Bound: routes that RSVP's sockets remember, a session and sender each; with one more, all are
+/// asked for again.
 const ROUTES_MAX: usize = 131_072;
-/// Notices that one call reads, and blocks that are distinguished before all routes are requested
-/// again.
+/// Bound: notices of routes that one look takes; the rest is taken by the next.
 const NOTICES_MAX: usize = 4096;
+/// Bound: blocks of addresses whose routes changed; with more, all routes are asked for again.
 const BLOCKS_MAX: usize = 64;
 /// Bytes of a notice; what is longer counts as one of anything.
 const NOTICE_BYTES_MAX: usize = 8192;

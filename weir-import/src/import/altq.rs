@@ -840,9 +840,9 @@ const ECN: [&str; 4] = ["not-ect", "ect1", "ect0", "ce"];
 const A_RATE: &str = "a rate in bit/s such as 10M or 128K";
 const A_PERCENTAGE: &str = "a percentage from 0 to 100";
 const A_SIZE: &str = "a size in bytes";
-/// The most interfaces in a file.
+/// Bound: interfaces of a file of ALTQ; further ones are reported as lost.
 const INTERFACES_MAX: usize = 256;
-/// The most classes of an interface.
+/// Bound: classes of an interface of ALTQ; further ones are reported as lost.
 const CLASSES_MAX: usize = 4095;
 const CONTROL: &str = "ctl_class";
 /// ALTQ's default packet size is the MTU of the interface.

@@ -198,5 +198,5 @@ fn simple(action: &Action) -> Result<String, ()> {
 
 const ACTIONS: [&str; 6] = ["pass", "drop", "mark", "tbmeter", "trtcm", "tswtcm"];
 const COLOURS: [&str; 3] = ["green", "yellow", "red"];
-/// The deepest nesting of actions.
+/// Bound: actions within actions of a conditioner of ALTQ; deeper ones are refused.
 const DEPTH_MAX: usize = 8;

@@ -136,9 +136,9 @@ fn shown(text: &str) -> String {
     shown
 }
 
-/// The most statements in a file.
+/// Bound: statements of an imported file; a file with more is refused.
 const LINES_MAX: usize = 1 << 17;
-/// The most notes on one statement.
+/// Bound: notes on one statement; further ones are left out.
 const NOTES_MAX: usize = 8;
 /// The most bytes of a statement, and characters of a word, in messages.
 const SHOWN_MAX: usize = 160;

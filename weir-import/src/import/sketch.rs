@@ -392,7 +392,7 @@ pub(super) fn rate_value(bits_per_second: u64) -> String {
 
 /// Names with `-own` and a number appended stay below the 64 bytes of a class's name.
 const NAME_MAX: usize = 48;
-/// The most classes of an interface.
+/// Bound: classes of an imported interface; a file with more is refused.
 const CLASSES_MAX: usize = 4096;
 /// The most rules that Linux's order can distinguish.
 const PRIO_MAX: usize = 65_535;

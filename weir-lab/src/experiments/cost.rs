@@ -64,7 +64,11 @@ fn measure(run: &Run<'_>) -> Result<Measured, String> {
             losses_of(&table, &mut measured);
             let bare = |ip: u32| fixed_us + cell_us * cells(ip);
             let costs = counts.costs(bare(anchor_ip), anchor_us, ONE)?;
-            sizes(&counts, &costs, bare, &ips, (&title, &mut measured))
+            let [fifo, cbq] = sizes(&counts, &costs, bare, &ips, &mut measured)?;
+            let x = "length of the IP packet in B";
+            let plot = Plot::new(Kind::Lines, &title, x, "packets per second");
+            measured.plot(plot.with("fifo", fifo).with(counts.cbq, cbq));
+            Ok(())
         }
         Model::Classes { anchor_us, bare_us } => {
             let costs = counts.costs(bare_us, anchor_us, ONE)?;
@@ -219,13 +223,14 @@ fn losses_of(table: &[[f64; 2]], measured: &mut Measured) {
     measured.figure("table.least", least, "%").figure("table.most", most, "%");
 }
 
+/// Returns packets per second by the length of the IP packet, with a FIFO and with CBQ.
 fn sizes(
     counts: &Counts,
     costs: &Costs,
     bare: impl Fn(u32) -> f64,
     ips: &[u32],
-    (title, measured): (&str, &mut Measured),
-) -> Result<(), String> {
+    measured: &mut Measured,
+) -> Result<[Vec<(f64, f64)>; 2], String> {
     let instructions = counts.cbq(ONE)?;
     let (mut fifo, mut cbq, mut losses) = (Vec::new(), Vec::new(), Vec::new());
     for &ip in ips {
@@ -240,9 +245,8 @@ fn sizes(
     }
     measured.figure("loss.first", losses[0], "%");
     measured.figure("loss.last", losses[losses.len() - 1], "%");
-    let plot = Plot::new(Kind::Lines, title, "length of the IP packet in B", "packets per second");
-    measured.series("loss", losses).plot(plot.with("fifo", fifo).with(counts.cbq, cbq));
-    Ok(())
+    measured.series("loss", losses);
+    Ok([fifo, cbq])
 }
 
 fn classes(

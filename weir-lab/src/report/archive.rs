@@ -190,7 +190,7 @@ const fn yes(is: bool) -> &'static str {
 }
 
 /// A line of CSV `[rfc4180]`.
-fn row(cells: &[&str]) -> String {
+pub(super) fn row(cells: &[&str]) -> String {
     let quoted = |cell: &&str| match cell.contains([',', '"', '\n']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => (*cell).to_owned(),

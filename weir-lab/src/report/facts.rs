@@ -113,26 +113,8 @@ pub fn fact_line(decided: &Decided) -> String {
     text
 }
 
-/// Returns a row of a table in Markdown.
-pub fn fact_row(decided: &Decided) -> String {
-    let Decided { fact, decision, holds_under, because, shown_by, .. } = decided;
-    let under = holds_under.iter().map(|reading| format!("Holds where {reading}."));
-    let mut why = under.chain(because.iter().cloned()).collect::<Vec<_>>().join(" ");
-    if !shown_by.is_empty() {
-        why += &format!(" Shown by {}.", shown_by.join(", "));
-    }
-    let cells = [
-        &format!("`{}` {}", fact.id, fact.says),
-        &fact.at,
-        decision.words(),
-        &readings(decided),
-        &why,
-    ];
-    format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
-}
-
 /// Says how many rows read a fact, in which sheets, and whether the sound run has it, too.
-fn readings(decided: &Decided) -> String {
+pub(super) fn readings(decided: &Decided) -> String {
     let rows = &decided.readings;
     if rows.is_empty() {
         return String::new();
@@ -150,13 +132,16 @@ fn readings(decided: &Decided) -> String {
     text
 }
 
+/// Returns whether a historic row holds in the sound run, too, and so is no evidence of a fault.
+pub(super) fn holds_in_both(row: &Judged) -> bool {
+    row.era == Era::Historic && row.sound_too == Some(true) && row.verdict == Verdict::Holds
+}
+
 /// Says what a row is, and whether it holds in the sound run, too.
 pub(super) fn what(row: &Judged) -> String {
     let kind = row.kind.name();
-    match (row.era, row.sound_too) {
-        (Era::Historic, Some(true)) if row.verdict == Verdict::Holds => {
-            format!("{kind}; sound run, too: no evidence of a fault")
-        }
-        _ => kind.to_owned(),
+    match holds_in_both(row) {
+        true => format!("{kind}; sound run, too: no evidence of a fault"),
+        false => kind.to_owned(),
     }
 }

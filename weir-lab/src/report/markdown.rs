@@ -1,9 +1,11 @@
-//! Writes the claims as tables in Markdown, a page a paper; equal on every machine.
+//! Writes a page of each paper in Markdown, with what does not hold, and beside it every fact and
+//! claim with its verdict in CSV, which a later run is compared with; equal on every machine.
 
-use super::facts::{Headline, fact_row, what};
-use crate::claims::{Decided, Era, Judged, Outcome, Paper, PaperSet, Sheet, Verdict};
+use super::archive::row;
+use super::facts::{Headline, holds_in_both, readings};
+use crate::claims::{Decided, Decision, Judged, Outcome, Paper, PaperSet, Sheet, Verdict};
 
-/// A page of `docs/lab/`.
+/// A file of `docs/lab/`.
 pub struct Page {
     /// The name of the file in `docs/lab/`.
     pub file: String,
@@ -11,7 +13,7 @@ pub struct Page {
     pub text: String,
 }
 
-/// Returns `docs/lab/`: the index, then a page a paper with every fact, experiment and claim.
+/// Returns `docs/lab/`: the index, then of each paper its page and its verdicts.
 pub fn markdown(set: &PaperSet, outcomes: &[Outcome<'_>], facts: &[Decided]) -> Vec<Page> {
     let all = Headline::of(facts, outcomes);
     let mut index = format!("{HEAD}\n{all}.\n\n{INDEX_COLUMNS}");
@@ -19,10 +21,12 @@ pub fn markdown(set: &PaperSet, outcomes: &[Outcome<'_>], facts: &[Decided]) -> 
     for paper in &set.papers {
         let headline = headline(paper, outcomes, facts);
         index += &index_row(paper, &headline);
-        let mut text = head(paper, &headline);
-        text += &table(facts.iter().filter(|decided| decided.paper == paper.key));
-        set.of(paper).for_each(|sheet| text += &section(sheet, outcomes));
+        let own = || facts.iter().filter(|decided| decided.paper == paper.key);
+        let text = page(paper, &headline, own(), outcomes);
         pages.push(Page { file: format!("{}.md", paper.key), text });
+        let claims = set.of(paper).map(|sheet| verdicts(sheet, outcomes));
+        let text = [COLUMNS.to_owned(), fact_verdicts(own())].into_iter().chain(claims).collect();
+        pages.push(Page { file: format!("{}.csv", paper.key), text });
     }
     pages.insert(0, Page { file: INDEX.to_owned(), text: index });
     pages
@@ -47,71 +51,91 @@ fn headline(paper: &Paper, outcomes: &[Outcome<'_>], facts: &[Decided]) -> Headl
     Headline::of(facts, outcomes.iter().filter(|outcome| outcome.sheet.paper == paper.key))
 }
 
-/// Returns the text above the facts and experiments on a paper's page.
-pub fn head(paper: &Paper, headline: &Headline) -> String {
+/// Returns the page of a paper: what it asks, what Weir finds, and what does not hold.
+pub fn page<'a>(
+    paper: &Paper,
+    headline: &Headline,
+    facts: impl IntoIterator<Item = &'a Decided>,
+    outcomes: &[Outcome<'_>],
+) -> String {
     let Paper { key, title, question, found, .. } = paper;
-    format!("# {key}\n\n{title}\n\n*{question}* {found}\n\n{headline}. [All papers]({INDEX})\n")
-}
-
-/// Returns the table of a paper's facts; empty if it states none.
-pub fn table<'a>(facts: impl IntoIterator<Item = &'a Decided>) -> String {
-    let rows: String = facts.into_iter().map(fact_row).collect();
-    if rows.is_empty() {
-        return rows;
-    }
-    format!(
-        "\n## Facts\n\n| fact | where | verdict | rows | why |\n\
-         | --- | --- | --- | --- | --- |\n{rows}"
-    )
-}
-
-/// Returns the section of one experiment; it begins with a heading of its id.
-pub fn section(sheet: &Sheet, outcomes: &[Outcome<'_>]) -> String {
-    let Sheet { id, title, section, question, .. } = sheet;
-    let mut text = format!("\n## {id}: {title}\n\n{section}. {question}\n");
-    let claims: Vec<&Judged> = outcomes
-        .iter()
-        .filter(|outcome| outcome.sheet.id == *id)
-        .flat_map(|outcome| &outcome.claims)
-        .collect();
-    let judged = claims.iter().filter(|claim| claim.verdict != Verdict::NotReproduced);
-    let rows: String = judged.map(|claim| row(claim)).collect();
-    if !rows.is_empty() {
-        text += "\n| claim | what | era | source | expected | measured | verdict |\n";
-        text += "| --- | --- | --- | --- | --- | --- | --- |\n";
-        text += &rows;
-    }
-    let notes: String = claims.iter().filter_map(|claim| note(claim)).collect();
-    if !notes.is_empty() {
-        text += &format!("\n{notes}");
-    }
-    for choice in &sheet.choices {
-        text += &format!("\nOpen: {}. Taken: {}. {}\n", choice.open, choice.choice, choice.reason);
+    let own = outcomes.iter().filter(|outcome| outcome.sheet.paper == *key);
+    let facts: String = facts.into_iter().filter_map(fact_line).collect();
+    let claims: String =
+        own.flat_map(|of| of.claims.iter().filter_map(|one| line(of, one))).collect();
+    let mut text = format!(
+        "# {key}\n\n{title}\n\n*{question}* {found}\n\n{headline}. [All papers]({INDEX})\n\n\
+         Every fact and claim, with what was expected and measured, is in [{key}.csv]({key}.csv); \
+         `weir lab report {key}` runs them and writes all tables and pictures.\n"
+    );
+    for (heading, lines) in [("Facts that do not simply hold", facts), ("Claims that fail", claims)]
+    {
+        if !lines.is_empty() {
+            text += &format!("\n## {heading}\n\n{lines}");
+        }
     }
     text
 }
 
-fn row(claim: &Judged) -> String {
-    let Judged { id, era, section, says, expected, measured, .. } = claim;
-    let verdict = claim.verdict.words();
-    let what = what(claim);
-    let cells =
-        [&format!("`{id}` {says}"), &*what, era.name(), section, expected, measured, verdict];
-    format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
+/// Returns the line of a fact, unless it holds.
+fn fact_line(decided: &Decided) -> Option<String> {
+    let Decided { fact, decision, holds_under, because, shown_by, .. } = decided;
+    if *decision == Decision::Holds {
+        return None;
+    }
+    let mut text = format!("- `{}` {} ({}): {}.", fact.id, fact.says, fact.at, decision.words());
+    holds_under.iter().for_each(|reading| text += &format!(" Holds where {reading}."));
+    because.iter().for_each(|because| text += &format!(" {because}"));
+    if !shown_by.is_empty() {
+        text += &format!(" Shown by {}.", shown_by.join(", "));
+    }
+    Some(text + "\n")
 }
 
-/// Returns why a claim does not hold, or cannot be tested.
-fn note(claim: &Judged) -> Option<String> {
-    let because = claim.because.as_ref()?;
-    // A statement about both eras is reported once.
-    let Judged { id, era, says, shown_by, .. } = claim;
-    let shown_by = shown_by.as_ref().map_or_else(String::new, |row| format!(" Shown by `{row}`."));
-    Some(match claim.verdict {
-        Verdict::NotReproduced => format!("- Not reproduced: {says}. {because}\n"),
-        _ if *era == Era::Historic => format!("- `{id}`: {because}{shown_by}\n"),
-        _ => format!("- `{id}`, {}: {because}{shown_by}\n", era.name()),
-    })
+/// Returns the line of a claim that fails, or cannot be tested.
+fn line(outcome: &Outcome<'_>, claim: &Judged) -> Option<String> {
+    let Judged { id, era, says, expected, measured, verdict, because, shown_by, .. } = claim;
+    let because = because.as_ref().map_or_else(String::new, |because| format!(" {because}"));
+    let because = match shown_by {
+        Some(shown_by) => format!("{because} Shown by `{shown_by}`."),
+        None => because,
+    };
+    let place = outcome.id;
+    match verdict {
+        Verdict::Holds => None,
+        Verdict::NotReproduced => Some(format!("- {place}, not reproduced: {says}.{because}\n")),
+        _ => Some(format!(
+            "- `{place}/{id}`, {}: {says} Expected {expected}, measured {measured}: {}.{because}\n",
+            era.name(),
+            verdict.words()
+        )),
+    }
 }
+
+/// Returns the lines of a paper's facts in the table of verdicts.
+pub fn fact_verdicts<'a>(facts: impl IntoIterator<Item = &'a Decided>) -> String {
+    let line = |decided: &Decided| {
+        row(&["", &decided.fact.id, "", "", &readings(decided), "", decided.decision.words()])
+    };
+    facts.into_iter().map(line).collect()
+}
+
+/// Returns the lines of an experiment's claims in the table of verdicts.
+pub fn verdicts(sheet: &Sheet, outcomes: &[Outcome<'_>]) -> String {
+    let own = outcomes.iter().filter(|outcome| outcome.sheet.id == sheet.id);
+    let judged = own.flat_map(|outcome| &outcome.claims);
+    let judged = judged.filter(|claim| claim.verdict != Verdict::NotReproduced);
+    let line = |claim: &Judged| {
+        let Judged { id, era, expected, measured, .. } = claim;
+        let sound_too = if holds_in_both(claim) { "yes" } else { "" };
+        let verdict = claim.verdict.words();
+        row(&[&sheet.id, id, era.name(), expected, measured, sound_too, verdict])
+    };
+    judged.map(line).collect()
+}
+
+/// The first line of a table of verdicts.
+pub const COLUMNS: &str = "experiment,fact or claim,era,expected,measured,sound run too,verdict\n";
 
 /// The file of the index, which forges show for the folder.
 pub const INDEX: &str = "README.md";

@@ -1,5 +1,5 @@
-//! Reports the outcomes of the papers' experiments: one HTML file that needs no other file, and the
-//! claims as tables in Markdown.
+//! Reports the outcomes of the papers' experiments: one HTML file that needs no other file, and a
+//! page of each paper in Markdown with its verdicts in CSV.
 
 mod archive;
 mod facts;
@@ -8,9 +8,9 @@ mod markdown;
 mod overview;
 
 pub use archive::{More, archive};
-pub use facts::{Headline, fact_line, fact_row};
+pub use facts::{Headline, fact_line};
 pub use html::html;
-pub use markdown::{INDEX, Page, head, index_row, markdown, section, table};
+pub use markdown::{COLUMNS, INDEX, Page, fact_verdicts, index_row, markdown, page, verdicts};
 
 use crate::claims::{Outcome, Verdict};
 

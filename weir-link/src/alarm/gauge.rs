@@ -99,8 +99,8 @@ impl Gauged {
     }
 }
 
-/// The most leaves of one class that are watched: copying the counts of one takes about a
-/// microsecond.
+/// Bound: leaves of one class that an alarm watches; further ones are not watched. Copying the
+/// counts of one takes about a microsecond.
 const WATCHED_MAX: usize = 256;
 
 /// How often the loop leaves its counts.

@@ -114,7 +114,7 @@ fn breach(condition: &Promised<ClassId>, windows: &[Window; 2]) -> Option<String
     is_broken.then(|| window::text(metric, value))
 }
 
-/// The most guards of a change.
+/// Bound: guards of a change; a change with more is refused.
 pub const GUARDS_MAX: usize = 64;
 
 #[cfg(test)]

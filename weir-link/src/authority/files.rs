@@ -110,7 +110,7 @@ impl Files {
 
 const UNNAMED: &str = "neither the deployment nor a file that it names has this name as it is; \
                        write it without escapes";
-/// The most files that policies may name together.
+/// Bound: files that policies name together; a further one is refused.
 const FILES_MAX: usize = 1024;
 /// No further file is read beyond so many bytes: half of what a message holds, of which JSON may
 /// escape some.

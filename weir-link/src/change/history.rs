@@ -13,15 +13,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The most changes that are kept.
+/// Bound: changes that the history of a link keeps; the oldest goes.
 pub const ENTRIES_MAX: usize = 100;
-/// The most bytes of texts that are kept; the texts of older changes are forgotten.
+/// Bound: bytes of texts that the history keeps; those of older changes are forgotten.
 pub const TEXTS_MAX: usize = 32 << 20;
-/// For how long the requests of one user that let classes join and leave share an entry.
+/// Bound: the time for which the requests of one user that let classes join and leave share an
+/// entry of the history; then another begins.
 pub const FLOOD_TIME: Duration = Duration::from_secs(60);
-/// The most classes that may have joined one policy.
+/// Bound: classes that joined one policy whose texts the history has; those of further ones are not
+/// kept.
 pub const ADDED_MAX: usize = 1 << 17;
-/// The most bytes of name and table of one.
+/// Bound: bytes of name and table of a class that joined; a longer text is not kept.
 pub const TABLE_MAX: usize = 4096;
 /// The most bytes of a reason.
 pub const REASON_MAX: usize = 500;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::Event;
 use weir_host::wait::realtime_ns;
 
-/// The events that are remembered.
+/// Bound: events that are remembered for clients; the oldest goes.
 pub const FEED_MAX: usize = 1024;
 
 /// The latest events, bounded in number, for readers in any thread.

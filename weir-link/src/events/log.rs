@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{About, Event, Kind};
 use weir_host::wait::realtime_ns;
 
-/// The most events that wait to be written; further ones are counted.
+/// Bound: events that wait to be written; further ones are counted.
 pub const EVENTS_MAX: usize = 1024;
 
 /// Returns both ends of a queue of events.
@@ -175,5 +175,6 @@ pub(super) fn fault_number(at_ns: u64) -> u64 {
 const REPORTED_MAX: u64 = 5;
 /// The window in which they are counted.
 const LIMITER_WINDOW_NS: u64 = 60_000_000_000;
-/// The most kinds and subjects that a limiter tells apart.
+/// Bound: kinds and subjects of events that a limiter tells apart; events of further ones are
+/// counted together.
 const SUBJECTS_MAX: usize = 256;

@@ -196,6 +196,7 @@ impl Books {
     /// Counts what was counted of a leaf that leaves as of the removed ones; it had borrowed this.
     pub fn retire(&mut self, leaf: LeafId, borrowed: Borrowed) {
         let (index, removed) = (leaf.index(), self.reserves.removed());
+        assert!(index < removed, "the row of removed leaves is none of them");
         self.marked[removed] += std::mem::take(&mut self.marked[index]);
         let losses = std::mem::take(&mut self.losses.leaves[index]);
         self.losses.add(removed, &losses);

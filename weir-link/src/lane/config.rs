@@ -91,5 +91,5 @@ impl LaneConfig {
     }
 }
 
-/// The frames that a lane may hold, unless told otherwise.
+/// Bound: frames that a lane holds unless told otherwise; a further one is dropped.
 pub const FRAMES_MAX_DEFAULT: u32 = 8192;

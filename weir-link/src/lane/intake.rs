@@ -43,6 +43,7 @@ impl Intake {
     ) -> Arrival {
         let Incoming { received, headers, port } = incoming;
         let at = pending.offer_at(Instant::from_nanos(received.at_ns));
+        assert!(at >= pending.now(), "no frame is offered before the link's time");
         self.unread.add(headers);
         let classified = self.classifier.classify(pending.classify_at(at), port, headers);
         let packet = Packet {

@@ -61,6 +61,7 @@ impl LaneLink {
     /// Serves the link with what is due, and appends what leaves to `out`.
     pub fn serve(&mut self, turn: Turn, out: &mut Vec<Departure>, steps: &mut Steps) {
         let until = self.until(turn);
+        assert!(until >= self.pending.now(), "the link's time never goes back");
         let link = &mut self.link;
         let before = out.len();
         let mut offered = 0;
@@ -71,6 +72,7 @@ impl LaneLink {
         let departures = &out[before..];
         let is_within = departures.last().is_none_or(|last| last.at <= until);
         assert!(is_within, "nothing leaves the link later than it is served");
+        debug_assert!(departures.is_sorted_by_key(|departure| departure.at), "in order of time");
         steps.served(until, offered, departures);
     }
 
@@ -108,6 +110,7 @@ impl LaneLink {
         books: &mut Books,
         pool: &mut FramePool,
     ) {
+        assert!(limit <= now, "a line forfeits only time that is over");
         self.pending.forfeit_before(limit);
         self.link.forfeit_before(limit);
         books.steps.note(&Step::Forfeit { before: limit });

@@ -106,6 +106,7 @@ impl Outbox {
         for departure in self.departures.drain(..excess) {
             books.lose(&departure, Loss::BusyPort, now, pool);
         }
+        assert!(self.len() <= OUTBOX_MAX, "the outbox has its bound");
     }
 
     /// Gives up all frames.
@@ -116,7 +117,7 @@ impl Outbox {
     }
 }
 
-/// The most frames that wait for a busy interface; beyond, the oldest are dropped.
+/// Bound: frames that wait for a busy interface; the oldest are dropped.
 const OUTBOX_MAX: usize = 1024;
 
 #[cfg(test)]

@@ -107,6 +107,7 @@ impl Reserves {
 
     /// Counts, for a frame that leaves, whether other leaves hold frames too.
     pub fn count_found(&mut self) {
+        assert!(self.busy > 0, "a frame that leaves was held");
         let is_alone = u64::from(self.busy <= 1);
         self.found.one += is_alone;
         self.found.more += 1 - is_alone;

@@ -75,6 +75,7 @@ impl Cut {
         out: &mut [u8],
     ) -> Option<usize> {
         let count = self.count();
+        assert!(index < count, "a segment of the plan");
         let from = (self.payload + index * self.size).min(self.end);
         let to = (from + self.size).min(self.end);
         let shift = copy_tagged(&frame[..self.before_gap], tag, out)?;

@@ -790,6 +790,7 @@ impl Ledger {
     fn borrow(&mut self, pool: &mut FramePool, lent_max: usize) {
         while self.lent < lent_max {
             let Some(slot) = pool.lend() else { break };
+            assert!(!self.is_lent[slot as usize], "the pool lends a slot once");
             self.is_lent[slot as usize] = true;
             self.lent += 1;
             self.spare.push(slot);
@@ -808,7 +809,10 @@ impl Ledger {
     }
 
     fn take_off(&mut self, frame: FrameId, pieces: usize) {
-        self.pieces[frame.0 as usize] = pieces as u8;
+        let known = &mut self.pieces[frame.0 as usize];
+        assert_eq!(*known, 0, "the kernel has a frame once");
+        assert!(pieces <= usize::from(u8::MAX), "a frame has fewer pieces than a packet may have");
+        *known = pieces as u8;
         self.flying += 1;
         self.flying_pieces += pieces;
     }

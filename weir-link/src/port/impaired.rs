@@ -17,7 +17,8 @@ use crate::stations::Address;
 use weir_host::error::Result;
 use weir_host::wait::monotonic_ns;
 
-/// The most frames that wait for the delay of one port: 100 ms at 300 000 frames/s.
+/// Bound: frames that wait for the delay of one port, 100 ms at 300 000 frames/s; further ones wait
+/// before it.
 pub const WAITING_MAX: usize = 32_768;
 
 /// The impairments of a path.
@@ -108,6 +109,11 @@ impl Port for Impaired {
     fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
         let due = monotonic_ns() + self.impairment.delay.as_nanos();
         let mut outcome = Sent::default();
+        let last = self.waiting.back().map(|(at, _)| *at);
+        assert!(
+            last.is_none_or(|last| last <= due),
+            "frames leave in the order in which they came"
+        );
         for frame in frames {
             if self.waiting.len() == WAITING_MAX {
                 break;
@@ -131,6 +137,7 @@ impl Port for Impaired {
             let waiting = self.waiting.iter().take(BATCH).take_while(|(at, _)| *at <= now);
             let count = due.iter_mut().zip(waiting).map(|(due, (_, frame))| *due = *frame).count();
             let sent = self.inner.send(pool, &due[..count]);
+            assert!(sent.taken <= count, "a port takes frames that it is given");
             self.waiting.drain(..sent.taken);
             if count == 0 || sent.taken < count {
                 break;

@@ -23,9 +23,11 @@ mod host;
 pub mod impaired;
 pub mod mem;
 
-/// The most frames that are sent by one system call.
+/// Bound: frames that one turn takes from a ring, and that one system call sends; the rest waits in
+/// the ring.
 pub const BATCH: usize = 64;
-/// The default number of slots of a port's first ring: 10 ms at 200 000 frames/s.
+/// Bound: slots of a port's first ring unless the deployment says otherwise; the kernel drops and
+/// counts what finds it full. 10 ms at 200 000 frames/s.
 pub const RING_SLOTS: usize = 2048;
 
 /// One interface, open. It has no default: a new kind states each method, and a port that wraps
@@ -348,6 +350,7 @@ impl Sent {
     /// Counts the next `count` frames as done with, but not sent.
     fn lose(&mut self, count: usize) {
         for _ in 0..count {
+            assert!(self.taken < BATCH, "there is a bit for each frame of a batch");
             self.lost |= 1 << self.taken;
             self.taken += 1;
         }

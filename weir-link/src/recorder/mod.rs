@@ -22,11 +22,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use weir_host::wait::{monotonic_ns, realtime_ns};
 
-/// The bytes of steps that wait for the thread that writes them: a fifth of a second of 300 000
-/// frames a second, with the state of a link of some ten thousand classes.
+/// Bound: bytes of steps that wait for the thread that writes them; a record whose steps find no
+/// room ends, and tells why. A fifth of a second of 300 000 frames a second, with the state of a
+/// link of some ten thousand classes.
 pub const BUFFER_BYTES: usize = 32 << 20;
 
-/// The most records at a time of one run loop.
+/// Bound: records at a time of one run loop; a request for another is refused.
 pub const RECORDS_MAX: usize = 4;
 
 /// Returns the wall clock at instant 0 of the run loops, in nanoseconds since 1970.

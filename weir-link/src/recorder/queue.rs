@@ -59,6 +59,7 @@ impl Sender {
         let shared = &*self.shared;
         let sent = shared.sent.load(Ordering::Relaxed);
         let used = sent.wrapping_sub(shared.taken.load(Ordering::Acquire));
+        assert!(used <= shared.ring.len(), "the receiver takes only what was sent");
         let Ok(length) = u32::try_from(part.len()) else { return false };
         if part.len() + FRAME_BYTES > shared.ring.len() - used {
             return false;
@@ -108,13 +109,16 @@ impl Receiver {
     pub(super) fn take(&mut self, part: &mut Vec<u8>) -> Option<u16> {
         let shared = &*self.shared;
         let taken = shared.taken.load(Ordering::Relaxed);
-        if shared.sent.load(Ordering::Acquire) == taken {
+        let waiting = shared.sent.load(Ordering::Acquire).wrapping_sub(taken);
+        if waiting == 0 {
             return None;
         }
+        assert!(waiting >= FRAME_BYTES, "each part was sent with its length");
         let mut frame = [0; FRAME_BYTES];
         shared.get(taken, &mut frame);
         let [a, b, c, d, lane @ ..] = frame;
         part.resize(u32::from_le_bytes([a, b, c, d]) as usize, 0);
+        assert!(part.len() <= waiting - FRAME_BYTES, "each part was sent whole");
         shared.get(taken.wrapping_add(FRAME_BYTES), part);
         shared.taken.store(taken.wrapping_add(FRAME_BYTES + part.len()), Ordering::Release);
         Some(u16::from_le_bytes(lane))
@@ -145,6 +149,7 @@ impl Drop for Receiver {
 impl Shared {
     /// Copies bytes into the ring from the place `at` on; the caller owns them.
     fn put(&self, at: usize, bytes: &[u8]) {
+        assert!(bytes.len() <= self.ring.len(), "a part fits the ring");
         let at = at & (self.ring.len() - 1);
         let first = bytes.len().min(self.ring.len() - at);
         let (end, start) = bytes.split_at(first);
@@ -159,6 +164,7 @@ impl Shared {
 
     /// Copies bytes out of the ring from the place `at` on; the caller owns them.
     fn get(&self, at: usize, bytes: &mut [u8]) {
+        assert!(bytes.len() <= self.ring.len(), "a part fits the ring");
         let at = at & (self.ring.len() - 1);
         let first = bytes.len().min(self.ring.len() - at);
         let (end, start) = bytes.split_at_mut(first);

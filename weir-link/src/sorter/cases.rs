@@ -257,5 +257,6 @@ pub(super) fn prune(cases: Vec<Case>) -> Vec<Case> {
     exact
 }
 
-/// Cases that one case is compared with, so that long lists take linear time.
+/// Bound: cases that one case is compared with; beyond, it is kept although it may be covered. So
+/// that long lists take linear time.
 const COMPARED_MAX: usize = 512;

@@ -392,15 +392,16 @@ fn leaves_of(target: &Target) -> usize {
     target.spread.map_or(1, |spread| spread.queues.max(1) as usize)
 }
 
-/// The most rings of one port.
+/// Bound: rings of one port; the leaves of lower priority share ring 0.
 pub const RINGS_MAX: usize = 8;
-/// Instructions of a program: the most that the kernel takes of a classic one (BPF_MAXINSNS).
+/// Bound: instructions of a sorting program, the most that the kernel takes of a classic one
+/// (BPF_MAXINSNS); frames of the rules left out go to ring 0.
 pub const INSTRUCTIONS_MAX: usize = 4096;
 /// Instructions that an XDP program's end has more if it redirects.
 const END_LEN: usize = 5;
 /// Names in one note.
 const NAMES_MAX: usize = 4;
-/// Rules that are considered; frames of later ones go to ring 0.
+/// Bound: rules that a sorting program is made from; frames of later ones go to ring 0.
 pub const RULES_MAX: usize = 16_384;
 
 /// Protocols whose headers begin with two ports.

@@ -22,6 +22,13 @@ pub(super) enum Target<L> {
     To(L),
 }
 
+/// The numbers from `low` to `high`.
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    low: u32,
+    high: u32,
+}
+
 /// A program in the making.
 pub(super) trait Branches {
     /// A place in the program.
@@ -42,30 +49,30 @@ pub(super) trait Branches {
     /// Goes on by the word that was loaded for `node`.
     fn search(&mut self, node: &Node) {
         let otherwise = self.target(node.otherwise);
-        self.search_arms(&node.arms, (0, u32::MAX), otherwise);
+        self.search_arms(&node.arms, Range { low: 0, high: u32::MAX }, otherwise);
     }
 
     /// Searches arms for a word that is within `bounds`.
     fn search_arms(
         &mut self,
         arms: &[(u32, u32, Goal)],
-        bounds: (u32, u32),
+        bounds: Range,
         otherwise: Target<Self::Label>,
     ) {
         if arms.len() <= LINEAR_MAX && arms.iter().all(|arm| arm.0 == arm.1) {
             return self.search_singles(arms, otherwise);
         }
-        if let [arm] = *arms {
-            return self.search_range(arm, bounds, otherwise);
+        if let [(low, high, goal)] = *arms {
+            return self.search_range(Range { low, high }, goal, bounds, otherwise);
         }
         let (left_arms, right_arms) = arms.split_at(arms.len() / 2);
         let pivot = right_arms[0].0;
         let [left, right] = [self.label(), self.label()];
         self.jump(Test::AtLeast, pivot, Target::To(right), Target::To(left));
         self.here(left);
-        self.search_arms(left_arms, (bounds.0, pivot - 1), otherwise);
+        self.search_arms(left_arms, Range { high: pivot - 1, ..bounds }, otherwise);
         self.here(right);
-        self.search_arms(right_arms, (pivot, bounds.1), otherwise);
+        self.search_arms(right_arms, Range { low: pivot, ..bounds }, otherwise);
     }
 
     /// Compares with one number after another.
@@ -84,20 +91,21 @@ pub(super) trait Branches {
     /// Compares with the ends of a range, unless they are those of `bounds`.
     fn search_range(
         &mut self,
-        (low, high, goal): (u32, u32, Goal),
-        bounds: (u32, u32),
+        range: Range,
+        goal: Goal,
+        bounds: Range,
         otherwise: Target<Self::Label>,
     ) {
         let yes = self.target(goal);
-        if high == bounds.1 {
-            return self.jump(Test::AtLeast, low, yes, otherwise);
+        if range.high == bounds.high {
+            return self.jump(Test::AtLeast, range.low, yes, otherwise);
         }
-        if low > bounds.0 {
+        if range.low > bounds.low {
             let next = self.label();
-            self.jump(Test::AtLeast, low, Target::To(next), otherwise);
+            self.jump(Test::AtLeast, range.low, Target::To(next), otherwise);
             self.here(next);
         }
-        self.jump(Test::Above, high, otherwise, yes);
+        self.jump(Test::Above, range.high, otherwise, yes);
     }
 }
 

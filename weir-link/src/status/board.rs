@@ -138,6 +138,8 @@ impl Board {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return false,
         };
+        let last = published.as_ref().map_or(0, |last| last.ticket);
+        assert!(last <= snapshot.ticket, "snapshots are published in the order of requests");
         *published = Some(Arc::clone(snapshot));
         drop(published);
         self.changed.notify_all();

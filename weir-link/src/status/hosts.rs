@@ -1,4 +1,4 @@
-//! What readers are told of the hosts of a class.
+//! The hosts of a class in a status: the largest, as many as a reader asked for.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

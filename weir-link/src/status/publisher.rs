@@ -15,7 +15,8 @@ use super::board::Board;
 use super::counts::{Head, Labels, LeafCounts, Snapshot};
 use super::query::HOSTS_MAX;
 
-/// The most leaves that one look copies. A link with fewer has all its counts of one instant.
+/// Bound: leaves that one look of the loop copies; the rest follows in the next looks. A link with
+/// fewer has all its counts of one instant.
 pub const LEAVES_PER_STEP: usize = 256;
 
 /// A bridge, as the source of counts.
@@ -152,6 +153,7 @@ impl Publisher {
     fn copy(&mut self, now: Instant, source: &mut impl Source, leaves_max: usize) -> usize {
         let State::Filling(mut place) = self.state else { return 0 };
         let Some(draft) = Arc::get_mut(&mut self.snapshots[1]) else { return 0 };
+        assert!(now >= draft.begun, "a snapshot ends behind its beginning");
         let mut copied = 0;
         while copied < leaves_max && place.lane < draft.labels.lanes.len() {
             if place.leaf == draft.labels.lanes[place.lane].leaves.len() {

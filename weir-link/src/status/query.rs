@@ -14,9 +14,10 @@ use super::board::Board;
 use super::counts::{Delay, Rows, Snapshot};
 use weir_host::wait::monotonic_ns;
 
-/// The classes of an answer, unless a query says otherwise.
+/// Bound: classes of an answer unless a query says otherwise; the answer says how many more there
+/// are.
 pub const CLASSES_DEFAULT: u32 = 1000;
-/// The most classes of an answer: more than any policy tried has, and bounded.
+/// Bound: classes of an answer; a query for more is refused.
 pub const CLASSES_MAX: u32 = 100_000;
 /// The most hosts of a class in an answer.
 pub const HOSTS_MAX: u32 = 100;
@@ -73,7 +74,8 @@ impl Query {
         }
         if let Some(hosts) = self.hosts.filter(|hosts| *hosts > HOSTS_MAX) {
             return Err(format!(
-                "{hosts} hosts of a class are more than an answer holds; ask for at most {HOSTS_MAX}"
+                "{hosts} hosts of a class are more than an answer holds; ask for at most \
+                 {HOSTS_MAX}"
             ));
         }
         match self.limit {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The sessions of an answer, unless a reader asks for more or fewer; the most of one.
 pub const SESSIONS_DEFAULT: u32 = 1000;
-/// The most sessions of one answer.
+/// Bound: sessions of an answer; a query for more is refused.
 pub const SESSIONS_MAX: u32 = 100_000;
 
 /// The reservations of all sessions, by whom, and for how long without a refresh.

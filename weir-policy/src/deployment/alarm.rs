@@ -276,7 +276,7 @@ fn address(text: &str) -> Option<Webhook> {
 const EXAMPLE: &str = "write it like `voice.delay.p99 > 10 ms`, as in promises (docs/promises.md)";
 const COMMAND_EXAMPLE: &str = "write it like `run = [\"/usr/local/bin/page\", \"voice\"]`";
 const WEBHOOK_EXAMPLE: &str = "write it like `http://192.0.2.1:8080/alarm`";
-/// The most alarms of a deployment.
+/// Bound: alarms of a deployment; one with more is refused.
 pub(super) const ALARMS_MAX: usize = 64;
 const WEBHOOK_BYTES_MAX: usize = 1024;
 /// Names compared to suggest one for an unknown name.

@@ -17,7 +17,7 @@ pub const FILE: Keys = &[&[
 /// `[deployment]`.
 pub const DEPLOYMENT: Keys = &[LINKS, SERVICE, TABLES];
 
-/// What `[deployment]` says of its links.
+/// The keys of `[deployment]` about its links.
 const LINKS: &[Key] = &[
     key("name", Values::Text, "the name of the file", "The name in `weir status`."),
     key(
@@ -86,7 +86,7 @@ const LINKS: &[Key] = &[
     ),
 ];
 
-/// What `[deployment]` says of its processes.
+/// The keys of `[deployment]` about its processes.
 const SERVICE: &[Key] = &[
     key(
         "on_exit",
@@ -157,7 +157,7 @@ const SERVICE: &[Key] = &[
     ),
 ];
 
-/// What `[deployment]` has tables for, and the page.
+/// The tables within `[deployment]`, and the page.
 const TABLES: &[Key] = &[
     key(
         "alarm",
@@ -376,7 +376,7 @@ pub const NEIGHBOUR: Keys = &[&[
 
 const PORT_OR_INTERFACE: Values = Values::Either(&[Values::Interface, Values::Table(PORT)]);
 const POOL: Values = Values::Packets(64, POOL_MAX);
-/// Two gigabytes of frames.
+/// Bound: frames that `pool` may say, two gigabytes; a deployment with more is refused.
 pub(super) const POOL_MAX: u32 = 1 << 20;
 /// Less would drop what waits in an ordinary queue.
 const SOJOURN: Values = Values::WordOr(NONE, &Values::Time(Duration::from_millis(10), HOUR));
@@ -389,9 +389,9 @@ const LISTEN: Values = Values::Form("", "127.0.0.1:8480");
 const SESSIONS: Values = Values::Number(1, SESSIONS_MAX as u64);
 const TEN_SECONDS: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Eight bridges of eight ports.
+/// Bound: ports of a deployment, eight bridges of eight; one with more is refused.
 pub(super) const PORTS_MAX: usize = 64;
-/// Every pair of eight ports has 56.
+/// Bound: directions of a deployment; one with more is refused. Every pair of eight ports has 56.
 pub(super) const DIRECTIONS_MAX: usize = 64;
 /// The words of a program and its arguments.
 pub(super) const WORDS_MAX: usize = 64;

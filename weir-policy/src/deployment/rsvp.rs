@@ -351,7 +351,7 @@ fn interfaces(node: &Node<'_>, report: &mut Report) -> Option<Vec<String>> {
 /// The words of `excess`.
 pub const EXCESSES: &[(&str, Excess)] =
     &[("best-effort", Excess::BestEffort), ("police", Excess::Police)];
-/// The most sessions of a router.
+/// Bound: sessions that `sessions` may say; a deployment with more is refused.
 pub(super) const SESSIONS_MAX: u32 = 1 << 20;
-/// The most interfaces by which RSVP is spoken.
+/// Bound: interfaces by which RSVP is spoken; a deployment with more is refused.
 pub(super) const INTERFACES_MAX: usize = 64;

@@ -50,17 +50,20 @@ pub(crate) struct ClassDraft<'a> {
     pub above: Option<usize>,
 }
 
-/// Returns the tables `[class.NAME]`, in the order of the file. Reports it if there are none.
-pub(super) fn nodes<'a>(top: &mut Table<'a>, report: &mut Report) -> Vec<Node<'a>> {
+/// Returns the tables `[class.NAME]`, in the order of the file, and where `class` is written.
+pub(super) fn nodes<'a>(top: &mut Table<'a>, report: &mut Report) -> (Vec<Node<'a>>, Span) {
     let table = top.field("class").and_then(|node| node.table(report));
-    let nodes: Vec<_> = table.iter().flat_map(Table::entries).collect();
+    let nodes = table.iter().flat_map(Table::entries).collect();
+    (nodes, table.map_or(Span::default(), |table| table.span()))
+}
+
+/// Reports a policy of which neither the file nor a template makes a class.
+pub(super) fn check_any(nodes: &[Node<'_>], span: Span, report: &mut Report) {
     if nodes.is_empty() {
-        let span = table.map_or(Span::default(), |table| table.span());
         let message = "the policy has no class, so packets have no queue";
         let cure = "write `[class.NAME]` with `default = true`";
         report.push(Draft::new(&codes::NO_CLASS, span, message).cure(cure));
     }
-    nodes
 }
 
 /// Reads the classes in their order. Without a scheduler, which was already reported, parameters
@@ -413,8 +416,9 @@ fn report_contradiction(
 ) {
     if let Some((node, dropper)) = other {
         let keyword = dropper.keyword;
-        let message =
-            format!("`{SHORT_KEY}` gives each flow a queue, and dropper `{keyword}` has one for all");
+        let message = format!(
+            "`{SHORT_KEY}` gives each flow a queue, and dropper `{keyword}` has one for all"
+        );
         let cure = format!("remove `dropper`, or `{SHORT_KEY}`");
         report.push(
             node.draft(&codes::REFUSED, message)
@@ -435,7 +439,8 @@ fn report_contradiction(
 /// Reports a class that isolates and is spread over queues by a hash.
 fn check_isolation(queue: &QueueDraft, spread: Option<Span>, report: &mut Report) {
     if let (Some(own), Some(spread)) = (queue.isolation, spread) {
-        let message = format!("`{SHORT_KEY}` keeps all flows apart, and a hash spreads them before");
+        let message =
+            format!("`{SHORT_KEY}` keeps all flows apart, and a hash spreads them before");
         report.push(
             Draft::new(&codes::REFUSED, spread, message)
                 .related(own, "where flows are isolated")
@@ -476,7 +481,8 @@ const CLASS_KEYS: &[&str] = &[
     "window",
     "typical_packet",
 ];
-/// More than the largest file could hold with rules.
+/// Bound: classes of a policy, with their queues; a policy with more is refused. More than the
+/// largest file could hold with rules.
 pub(super) const CLASSES_MAX: usize = 1 << 20;
 const NAME_BYTES_MAX: usize = 64;
 /// ALTQ's hashes for WFQ, by their names in its configuration, and those for hosts.
@@ -487,5 +493,6 @@ const HASHES: [(&str, AltqHash); 5] = [
     ("srcaddr", AltqHash::Source),
     ("srcaddr,dstaddr", AltqHash::Hosts),
 ];
-/// [algorithms §4.1] ALTQ's limit.
+/// Bound: leaves of a class with `hash`; a policy with more is refused. [algorithms §4.1] ALTQ's
+/// limit.
 const QUEUES_MAX: u64 = 2048;

@@ -102,7 +102,9 @@ impl Policy {
             seating.remove(request.remove, report);
             if !request.tables.trim().is_empty() {
                 let mut texts = texts(request.tables);
-                for node in class::nodes(top, report) {
+                let (nodes, span) = class::nodes(top, report);
+                class::check_any(&nodes, span, report);
+                for node in nodes {
                     seating.add(&node, &mut texts, report);
                 }
             }

@@ -172,7 +172,7 @@ pub fn build(
     let link = top.required("link", report).and_then(|node| node.table(report));
     let link = link.map(|table| LinkSection::read(table, report));
     let promises = promise::read_all(top, report);
-    let written = class::nodes(top, report);
+    let (written, span) = class::nodes(top, report);
     let templates = template::Section::read(top, report);
     let identity = RefCell::new(Identity::of(report.source().text().as_bytes()));
     let read_file = |path: &Path| {
@@ -182,7 +182,8 @@ pub fn build(
     };
     let files = templates.files(&read_file, report);
     let made = templates.expand(&files, &written, report)?;
-    let nodes = written.into_iter().chain(made.classes()).collect();
+    let nodes: Vec<_> = written.into_iter().chain(made.classes()).collect();
+    class::check_any(&nodes, span, report);
     let basis = link.as_ref().map(LinkSection::basis).unwrap_or_default();
     let classes = class::read_all(nodes, basis, report);
     let (link, mut classes) = (link?, classes?);

@@ -26,7 +26,7 @@ use weir_core::queue::QueuePlan;
 use weir_core::sched::{self, ClassSpec, Tree};
 use weir_core::units::{Dimension, Quantity, Rate};
 
-/// The most places under one class, or under the link.
+/// Bound: places under one class, or under the link; a policy with more is refused.
 pub const PLACES_MAX: u32 = 1 << 17;
 
 /// Places under one class, or under the link.

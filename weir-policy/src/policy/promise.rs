@@ -337,7 +337,7 @@ pub(super) fn resolve(
 const SHOWN_MAX: usize = 64;
 /// Names compared to suggest one for an unknown name.
 const SUGGESTED_MAX: usize = 64;
-/// Each promise is simulated several times.
+/// Bound: promises of a policy; one with more is refused. Each promise is simulated several times.
 const PROMISES_MAX: usize = 1000;
 
 #[cfg(test)]

@@ -323,9 +323,9 @@ fn check_reach(rules: &[Rule], spans: &[Span], order: MatchOrder, report: &mut R
     }
 }
 
-/// More would be a file larger than Weir reads.
+/// Bound: rules of a policy; one with more is refused. More would be a file larger than Weir reads.
 const RULES_MAX: usize = 1 << 18;
-/// Of all rules together, as for prefixes.
+/// Bound: combinations of values of all rules together; a policy with more is refused.
 const COMBINATIONS_MAX: usize = 1 << 20;
-/// Of all rules together.
+/// Bound: prefixes of all rules together; a policy with more is refused.
 const PREFIXES_MAX: usize = 1 << 20;

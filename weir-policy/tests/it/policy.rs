@@ -684,7 +684,10 @@ fn droppers_are_read_with_their_parameters() {
 fn isolate_is_a_word_of_a_class_and_no_other_dropper_stands_beside_it() {
     let rows: &[(&str, &[&str])] = &[
         ("isolate = 'flows'", &[]),
-        ("isolate = 'flows within srcaddr'\nqueue = { limit = '99 packets', target = '9 ms' }", &[]),
+        (
+            "isolate = 'flows within srcaddr'\nqueue = { limit = '99 packets', target = '9 ms' }",
+            &[],
+        ),
         ("isolate = 'flows within dstaddr'\nqueue = { dropper = 'isolate' }", &[]),
         ("queue = { dropper = 'isolate', isolate = 'flows within dstaddr' }", &[]),
         ("isolate = 'hosts'", &["W016@6:11"]),

@@ -104,21 +104,20 @@ fn shaped_devices_are_a_list() {
 }
 
 #[test]
-fn one_class_may_differ_from_its_row() {
-    let list = "id,ap,plan,v4,v6\nanna,AP-1,gold,192.0.2.1,\nben,AP-2,silver,192.0.2.2,\n";
-    let exception = |keys: &str| format!("{TEMPLATE}[exception.{keys}\n");
-    let classes_of = |keys: &str| {
-        let outcome = read("l.csv", list.as_bytes(), &exception(keys));
-        let codes = codes(&outcome);
-        outcome.plan.map(|plan| classes(&plan)).ok_or(codes)
-    };
-    let made = classes_of("ben]\nceil = '95 Mbit/s'").expect("it has no errors");
-    assert_eq!(made[0], "anna<AP-1 20 Mbit/s 90 Mbit/s: 192.0.2.1/32");
-    assert!(made[1].starts_with("ben<AP-2 5 Mbit/s 95 Mbit/s: 192.0.2.2/32"), "{made:?}");
-    let unknown = classes_of("carl]\nceil = '95 Mbit/s'").expect_err("no row makes it");
-    assert!(unknown[0].starts_with("W167"), "{unknown:?}");
-    let wrong = classes_of("ben]\ncil = '95 Mbit/s'").expect_err("no key of a class");
-    assert!(wrong[0].starts_with("W010"), "{wrong:?}");
+fn templates_may_make_all_classes() {
+    let rows: [(&str, &[&str]); 3] = [
+        ("[{ id = 'a', on = true }, { id = 'b', on = false }]", &[]),
+        ("[]", &["W103 policy.toml:1"]),
+        ("'l.csv'", &["W001 policy.toml:5"]),
+    ];
+    for (list, wanted) in rows {
+        let text = format!(
+            "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[template.row]\nlist = {list}\n\
+             name = '{{id}}'\nclass.default = '{{on}}'\n"
+        );
+        let outcome = parse(&text, "policy.toml");
+        assert_eq!(codes(&outcome), wanted, "{list}: {:#?}", outcome.findings);
+    }
 }
 
 #[test]

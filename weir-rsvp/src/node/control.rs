@@ -13,6 +13,15 @@ use super::state::{Flow, Reserved, SessionState, Wanted};
 use crate::intserv::{Flowspec, Tspec};
 use crate::wire::{Cause, Filter, Priority, Style};
 
+/// A reservation that traffic control refused.
+struct Refused {
+    interface: InterfaceId,
+    sender: Option<Filter>,
+    /// The reservations that were asked for: those up to this generation.
+    generation: u64,
+    cause: Cause,
+}
+
 impl SessionState {
     /// Requests from traffic control each flow that the reservations need and that is not
     /// installed, and removes the others.
@@ -139,15 +148,16 @@ impl SessionState {
         let Some(flow) = self.flows.iter_mut().find(|flow| flow.id == id) else { return false };
         let Some(asked) = flow.asked.take() else { return false };
         let (request, generation) = *asked;
-        let place = (flow.interface, flow.sender);
+        let (interface, sender) = (flow.interface, flow.sender);
         match answer {
             Ok(()) => {
                 flow.installed = Some(request);
-                self.admit(place, generation);
+                self.admit(interface, sender, generation);
             }
             Err(cause) => {
                 flow.refused = Some(Box::new((request, generation)));
-                self.refuse(call.now, place, generation, cause, out);
+                let refused = Refused { interface, sender, generation, cause };
+                self.refuse(call.now, refused, out);
             }
         }
         self.reconcile(call, out);
@@ -155,7 +165,7 @@ impl SessionState {
         true
     }
 
-    fn admit(&mut self, (interface, sender): (InterfaceId, Option<Filter>), generation: u64) {
+    fn admit(&mut self, interface: InterfaceId, sender: Option<Filter>, generation: u64) {
         for reserved in &mut self.reservations {
             if reserved.is_at(interface, sender) && reserved.generation <= generation {
                 reserved.admitted = Some(reserved.wanted.clone());
@@ -163,16 +173,10 @@ impl SessionState {
         }
     }
 
-    /// [rfc2205 §3.1.8] The reservations that asked for more get an error; an earlier one remains
-    /// (`InPlace`), and a new one is removed.
-    fn refuse(
-        &mut self,
-        now: Instant,
-        (interface, sender): (InterfaceId, Option<Filter>),
-        generation: u64,
-        cause: Cause,
-        out: &mut Outbox,
-    ) {
+    /// [rfc2205 §3.1.8] The reservations that asked for more are told; what stood before remains
+    /// (`InPlace`), and what is new goes.
+    fn refuse(&mut self, now: Instant, refused: Refused, out: &mut Outbox) {
+        let Refused { interface, sender, generation, cause } = refused;
         let mut reservations = std::mem::take(&mut self.reservations);
         reservations.retain_mut(|reserved| {
             let asked = reserved.is_at(interface, sender) && reserved.generation <= generation;

@@ -154,9 +154,11 @@ fn add_some<T: PartialEq + Clone>(all: &mut Vec<T>, some: &[T], size: impl Fn(&T
     }
 }
 
-/// Objects of a kind that travel with a Resv unread.
+/// Bound: objects of a kind that travel unread with a merged reservation; further ones are left
+/// out.
 const OPAQUE_MAX: usize = 16;
-/// Their bytes together: as many as one message may bring.
+/// Bound: bytes of these objects together; an object that exceeds them is left out. As many as one
+/// message may bring.
 const OPAQUE_BYTES_MAX: usize = 8192;
 
 #[cfg(test)]

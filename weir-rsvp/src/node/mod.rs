@@ -464,8 +464,9 @@ fn is_station(address: IpAddr) -> bool {
     !(everybody || address.is_unspecified() || address.is_loopback() || address.is_multicast())
 }
 
-/// The longest message that it takes. So what it keeps of one is bounded, and so is what it sends:
-/// an answer that repeats parts of a message, and a reservation that is merged from several.
+/// Bound: bytes of a message of RSVP; a longer one counts as malformed. So what a node keeps of one
+/// is bounded, and so is what it sends: an answer that repeats parts of a message, and a
+/// reservation that is merged from several.
 const MESSAGE_BYTES_MAX: usize = 8192;
 
 /// Returns whether session, hop and sender are of different address families, so that no such

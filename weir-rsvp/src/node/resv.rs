@@ -29,6 +29,13 @@ impl<'a> Failure<'a> {
     }
 }
 
+/// The flow descriptors that failed, as a ResvErr names them.
+struct Failed {
+    reservation: Reservation,
+    /// The senders to which a reservation of the wildcard style is scoped.
+    scope: Vec<IpAddr>,
+}
+
 impl SessionState {
     /// Takes a Resv that came from a next hop [rfc2209 §2 "RESV message arrives"].
     pub fn resv(&mut self, call: Call<'_>, from: Neighbour, message: &Message, out: &mut Outbox) {
@@ -78,7 +85,8 @@ impl SessionState {
         for descriptor in &resv.reservation.descriptors {
             out.counts.refused += 1;
             let reservation = Reservation { style, descriptors: vec![descriptor.clone()] };
-            self.send_error(now, from, error, (reservation, &resv.scope), out);
+            let failed = Failed { reservation, scope: resv.scope.clone() };
+            self.send_error(now, from, error, failed, out);
         }
     }
 
@@ -88,12 +96,13 @@ impl SessionState {
         now: Instant,
         from: Neighbour,
         error: ErrorSpec,
-        (reservation, scope): (Reservation, &[IpAddr]),
+        failed: Failed,
         out: &mut Outbox,
     ) {
         let Some(to) = out.neighbour(from.interface, from.hop.address) else { return };
         let hop = Hop { address: to.source, handle: from.hop.handle };
-        let (session, scope, policies) = (self.key, scope.to_vec(), Vec::new());
+        let Failed { reservation, scope } = failed;
+        let (session, policies) = (self.key, Vec::new());
         let error = ResvError { session, hop, error, scope, policies, reservation };
         out.send_news(now, to, (Body::ResvErr(error), &[]), None);
     }
@@ -210,7 +219,10 @@ impl SessionState {
         let session = self.key;
         match reserved.from {
             None => out.event(Event::ResvError { session, error, reservation }),
-            Some(from) => self.send_error(now, from, error, (reservation, &failed.scope), out),
+            Some(from) => {
+                let failed = Failed { reservation, scope: failed.scope.clone() };
+                self.send_error(now, from, error, failed, out);
+            }
         }
     }
 
@@ -282,7 +294,9 @@ impl SessionState {
             if error.error.cause.is_admission() {
                 self.blockade(call, from, style, &failed, out);
             }
-            self.spread_error(call.now, from, (style, &failed), error.error, out);
+            for told in self.concerned(from, style, &failed, error.error) {
+                self.report_error(call.now, (told.0, &failed), told.1, out);
+            }
         }
         self.reconcile(call, out);
     }
@@ -312,17 +326,17 @@ impl SessionState {
         }
     }
 
-    /// Passes an error on to the next hops whose reservations failed: of an admission failure those
-    /// that asked for at least as much, or all if none did; a receiver of this host that asked for
-    /// less gets the flag *not guilty* [rfc2205 §3.1.8].
-    fn spread_error(
+    /// Returns the reservations whose owners are told of an error that a previous hop sent, and
+    /// what they are told: of an admission failure the next hops that asked for at least as much,
+    /// or all if none did; a receiver of this host that asked for less is told that it is not
+    /// guilty [rfc2205 §3.1.8].
+    fn concerned(
         &self,
-        now: Instant,
         from: Neighbour,
-        (style, failed): (Style, &Wanted),
+        style: Style,
+        failed: &Wanted,
         error: ErrorSpec,
-        out: &mut Outbox,
-    ) {
+    ) -> Vec<(&Reserved, ErrorSpec)> {
         let behind = |filter: &Filter| {
             let sender = self.senders.get(filter);
             sender.is_some_and(|sender| sender.from == Some(from)) && failed.names(filter)
@@ -334,15 +348,13 @@ impl SessionState {
         let hit: Vec<&Reserved> = self.reservations.iter().filter(hit).collect();
         let is_less = |reserved: &Reserved| !reserved.wanted.flowspec.at_least(&failed.flowspec);
         let some_guilty = hit.iter().any(|reserved| !is_less(reserved));
-        for reserved in hit {
+        let told = hit.into_iter().filter_map(|reserved| {
             let less = error.cause.is_admission() && some_guilty && is_less(reserved);
-            if less && reserved.from.is_some() {
-                continue;
-            }
             let not_guilty = error.not_guilty || less;
-            let error = ErrorSpec { not_guilty, ..error };
-            self.report_error(now, (reserved, failed), error, out);
-        }
+            let is_told = !less || reserved.from.is_none();
+            is_told.then_some((reserved, ErrorSpec { not_guilty, ..error }))
+        });
+        told.collect()
     }
 
     /// Sends reservations that previous hops do not have yet, and tears those that they should

@@ -708,9 +708,10 @@ const CHECKSUM_AT: usize = 2;
 const VERSION: u8 = 1;
 const CAPABLE: u8 = 0x01;
 
-/// Objects of a message; an IPv6 packet of 1500 bytes holds fewer of any use.
+/// Bound: objects of a message of RSVP; one with more is malformed. An IPv6 packet of 1500 bytes
+/// holds fewer of any use.
 const OBJECTS_MAX: usize = 1024;
-/// Messages of a bundle.
+/// Bound: messages of a bundle of RSVP; one with more is malformed.
 const BUNDLE_MAX: usize = 256;
 
 const PATH: u8 = 1;

@@ -57,7 +57,7 @@ const ELEMENT_HEADER: usize = 4;
 const PREEMPTION: u16 = 3;
 /// [rfc3181 §2.1] Of merged reservations the highest priority counts.
 const HIGHEST: u8 = 2;
-/// Elements of a POLICY_DATA that are read.
+/// Bound: elements of a POLICY_DATA that are read; behind more no priority is found.
 const ELEMENTS_MAX: usize = 64;
 
 #[cfg(test)]

@@ -234,7 +234,7 @@ const KEYS: &[Key] = &[
     key("flows", Values::Flag, "false", "Whether each flow is a source of its own."),
 ];
 const KEYWORD: &str = "capture";
-/// The most packets of one recording; 16 bytes each.
+/// Bound: packets of one recording, 16 bytes each; a scenario with more is refused.
 pub const RECORDS_MAX: usize = 1 << 22;
-/// The most flows of one recording that are sources of their own.
+/// Bound: flows of one recording that are sources of their own; a scenario with more is refused.
 pub const RECORD_FLOWS_MAX: usize = 4096;

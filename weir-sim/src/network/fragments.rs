@@ -102,5 +102,5 @@ impl Reassembly {
 pub(crate) const CONGESTED: u8 = 3;
 /// The time that BSD allows for the reassembly of a datagram.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The most incomplete datagrams that are stored.
+/// Bound: incomplete datagrams that a host keeps; with one more, the oldest is given up.
 pub(crate) const DATAGRAMS_MAX: usize = 4096;

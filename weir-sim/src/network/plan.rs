@@ -207,13 +207,13 @@ impl Point {
     }
 }
 
-/// The most nodes of a network.
+/// Bound: nodes of a network; a scenario with more is refused.
 pub const NODES_MAX: usize = 1000;
-/// The most links of a network.
+/// Bound: links of a network; a scenario with more is refused.
 pub const LINKS_MAX: usize = 4000;
-/// The most taps of a scenario.
+/// Bound: taps of a network; a scenario with more is refused.
 pub const TAPS_MAX: usize = 100;
-/// The most packets that all taps of a scenario record together.
+/// Bound: packets that all taps of a scenario record together; a scenario with more is refused.
 pub const TAP_ROWS_MAX: u32 = 1 << 22;
 /// The number of packets that a tap records by default.
 pub const TAP_ROWS_DEFAULT: u32 = 100_000;

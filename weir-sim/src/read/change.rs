@@ -101,7 +101,7 @@ fn interfaces(first: Option<&Policy>, policy: &Policy) -> Vec<InterfaceId> {
     names.iter().map(id).collect()
 }
 
-/// The most changes of one scenario: each is a whole policy.
+/// Bound: changes of a scenario; one with more is refused. Each is a whole policy.
 pub const CHANGES_MAX: usize = 1000;
 /// The name in reports of a policy that is written in the scenario itself.
 const INLINE: &str = "[change.policy]";

@@ -31,7 +31,7 @@ pub fn sources() -> impl Iterator<Item = &'static SourceKind> {
 
 /// The file, but for the keys of its sources.
 pub const FILE: Keys = &[TOP, TABLES];
-/// What the page has first.
+/// The first table of the page.
 pub const TOP_LEVEL: Keys = &[TOP];
 /// A `[[source]]` of any kind.
 pub const SOURCE: Keys = &[EVERY_SOURCE];
@@ -58,7 +58,7 @@ pub const RESERVATIONS: Keys = &[RESERVATION, TSPEC];
 /// A row of `retune`.
 pub const RETUNES: Keys = &[RETUNE, TSPEC];
 
-/// What every scenario has.
+/// Keys of every scenario.
 const TOP: &[Key] = &[
     key(
         "policy",
@@ -72,7 +72,7 @@ const TOP: &[Key] = &[
     key("seed", Values::Number(0, i64::MAX as u64), "1", "Another seed gives another run."),
     key("name", Values::Text, "the file's", "The name in the report."),
 ];
-/// Its tables.
+/// Tables of a scenario beside its sources.
 const TABLES: &[Key] = &[
     key("source", Values::List(&Values::Table(SOURCE), 0, MANY), "", ""),
     key("change", Values::List(&Values::Table(CHANGES), 0, MANY), "", ""),
@@ -213,7 +213,7 @@ pub(crate) const QUIC: &[Key] = &[
     ),
     key("return_delay", TIME, "0 s", "How long the receiver's packets travel; not in a network."),
 ];
-/// What connections go over.
+/// The transport of connections.
 pub(crate) const CARRIER: &[Key] = &[key(
     "transport",
     Values::Words(&["tcp", "quic"]),
@@ -367,7 +367,7 @@ const RESERVATION: &[Key] = &[
 ];
 const RETUNE: &[Key] =
     &[key("at", TIME, MUST, "When, after the one before."), key("rate", RATE, "", TOKEN_RATE)];
-/// What senders send.
+/// A sender's token bucket.
 const TSPEC: &[Key] = &[
     key("burst", SIZE, "two largest packets", "The bucket."),
     key("peak", RATE, "unknown", "The peak rate."),

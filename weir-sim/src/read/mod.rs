@@ -307,7 +307,8 @@ fn sources(
 pub const SEED_DEFAULT: u64 = 1;
 /// The largest seed: TOML has no larger number.
 pub const SEED_MAX: u64 = i64::MAX as u64;
-/// Ten years: sums of a few such times stay well below the end of simulated time.
+/// Bound: simulated time of a scenario; a longer one is refused. Ten years: sums of a few such
+/// times stay well below the end of simulated time.
 pub const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
-/// The most sources of one scenario.
+/// Bound: sources of a scenario; one with more is refused.
 pub const SOURCES_MAX: usize = 1 << 16;

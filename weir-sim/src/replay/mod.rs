@@ -420,7 +420,8 @@ impl std::error::Error for ReplayError {}
 /// The bytes of an Ethernet header, with which presets of framing reckon.
 pub const ETHERNET_HEADER: u32 = 14;
 
-/// The bytes of waiting frames that are held for writing; of more, only lengths are kept.
+/// Bound: bytes of waiting frames that a replay holds for writing; of further frames only lengths
+/// are kept.
 pub const HELD_BYTES_MAX: usize = 512 << 20;
 
 /// The frames of a series that the link serves at once.

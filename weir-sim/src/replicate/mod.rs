@@ -259,7 +259,8 @@ pub(crate) fn micros(duration: weir_core::units::Duration) -> f64 {
     duration.as_nanos() as f64 / 1e3
 }
 
-/// The most replications of one command, since their reports stay in memory until the end.
+/// Bound: replications of one command; a request for more is refused. Their reports stay in memory
+/// until the end.
 pub const REPLICATIONS_MAX: u64 = 10_000;
 const CONFIDENCE: f64 = 0.95;
 

@@ -27,11 +27,11 @@ pub use interface::{CaptureLink, Interface};
 pub use reader::{CaptureFrame, CaptureReader, CaptureTotals, is_capture};
 pub use writer::{CaptureRecord, CaptureWriter};
 
-/// The longest packet read or written, in bytes. Above the 256 KiB of any known snap length, so
-/// that only a damaged length field meets it.
+/// Bound: bytes of a packet of a capture; a longer one is an error. Above the 256 KiB of any known
+/// snap length, so that only a damaged length field meets it.
 pub const PACKET_BYTES_MAX: u32 = 16 * 1024 * 1024;
 
-/// The most interfaces one capture may declare, over all its sections.
+/// Bound: interfaces of a capture, over all its sections; one with more is an error.
 pub const INTERFACES_MAX: usize = 65_536;
 
 /// The longest interface description read, in bytes with its options.

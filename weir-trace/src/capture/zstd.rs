@@ -150,7 +150,8 @@ impl<R: Read> Read for Watched<R> {
     }
 }
 
-/// The largest window that a stream may have: that of `zstd --long`, and the decoder's memory.
+/// Bound: bytes of the window of a zstd stream, and so the decoder's memory; a stream with more is
+/// an error. That of `zstd --long`.
 const WINDOW_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// An empty block that ends a frame, and room for a checksum.
 const LAST_BLOCK: &[u8] = &[1, 0, 0, 0, 0, 0, 0];

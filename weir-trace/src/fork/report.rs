@@ -18,10 +18,10 @@ pub struct ForkReport {
     pub t: Vec<f64>,
     /// The width of a bin.
     pub step_ms: f64,
-    /// What each class did, by name.
+    /// The history of each class in the record, by name.
     #[serde(serialize_with = "in_whole_bytes")]
     pub recorded: BTreeMap<String, ClassHistory>,
-    /// What each class would have done.
+    /// The history of each class with the changes, by name.
     #[serde(serialize_with = "in_whole_bytes")]
     pub forked: BTreeMap<String, ClassHistory>,
     /// The totals of each class in the record, by name.

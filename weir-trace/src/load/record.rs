@@ -381,7 +381,7 @@ fn stage(at: Instant, (name, files): (&str, &[File]), head: &Head) -> Result<Sta
 /// Explanations replay the texts of policies, which do not have these classes.
 const JOINED: &str = "classes joined the link or left it while this was recorded, which explain \
                       does not follow; record while none does";
-/// The most packets of a record that are explained.
+/// Bound: packets of a record that are explained; only the first are, and that is told.
 pub const ARRIVALS_MAX: usize = 1 << 22;
 
 #[cfg(test)]

@@ -34,15 +34,15 @@ use weir_core::units::Instant;
 /// The version of the form that is written. Older ones are read; newer ones are refused.
 pub const VERSION: u16 = 3;
 
-/// The longest block read, in bytes: a policy of the greatest size with its lists, or the state of
-/// a link of a million classes.
+/// Bound: bytes of a block of a record; a longer one is an error. A policy of the greatest size
+/// with its lists, or the state of a link of a million classes.
 pub const BLOCK_BYTES_MAX: u32 = 512 * 1024 * 1024;
 
 /// The latest instant of a step: later than any clock of a machine, and nothing overflows up to
 /// there.
 pub const INSTANT_MAX: Instant = Instant::from_nanos(1 << 62);
 
-/// The most lanes of a record.
+/// Bound: lanes of a record; one with more is an error.
 pub const LANES_MAX: usize = 4096;
 
 /// The bytes of a frame that a record stores, unless its headers are longer.

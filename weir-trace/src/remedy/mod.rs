@@ -64,5 +64,5 @@ pub fn look(load: &Load, asked: &[String], bounds: Bounds) -> Result<Remedies, S
     Ok(Remedies { conditions: judged, remedies, broken_left })
 }
 
-/// The most broken conditions for which a remedy is looked for.
+/// Bound: broken conditions for which a remedy is looked for; further ones are counted.
 pub const BROKEN_MAX: usize = 8;

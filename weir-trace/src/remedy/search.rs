@@ -395,11 +395,13 @@ const HALVINGS: usize = 10;
 const NEAR: f64 = 1.5;
 /// Changes up to so many times the smallest are looked for.
 const ALTERNATIVES: f64 = 4.0;
-/// The most settings that are changed for one condition.
+/// Bound: settings that are changed for one condition; further ones are counted.
 pub const SETTINGS_MAX: usize = 256;
-/// The most proposals for one condition.
+/// Bound: proposals for one condition; worse ones are left out.
 pub const PROPOSALS_MAX: usize = 5;
-/// The most replays for all conditions, unless the caller says otherwise.
+/// Bound: replays for all conditions unless the caller says otherwise; then the search ends, and
+/// that is told.
 pub const REPLAYS_MAX: usize = 50_000;
-/// The most packets of all replays, unless the caller says otherwise: some minutes of a processor.
+/// Bound: packets of all replays unless the caller says otherwise; then the search ends, and that
+/// is told. Some minutes of a processor.
 pub const PACKETS_MAX: u64 = 1_000_000_000;

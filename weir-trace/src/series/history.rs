@@ -1,4 +1,4 @@
-//! What classes did over time as people read it: bits and packets a second, bytes, microseconds.
+//! The history of classes in units that people read: bits and packets a second, bytes and µs.
 //!
 //! This is the one form of it. A replay ([`Series::history`]), a simulation, the seconds of a
 //! running link, its statuses and a written report each fill it; the page, plots, data files and

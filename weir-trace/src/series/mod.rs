@@ -391,5 +391,5 @@ const STEPS: [Duration; 12] = [
 ];
 /// The bins of delays.
 const EDGES: u32 = 64;
-/// The most bins of all classes together.
+/// Bound: bins of all classes of a series; a request for more is refused.
 pub const CELLS_MAX: u64 = 1 << 20;

@@ -92,7 +92,8 @@ impl Waiting {
     }
 }
 
-/// The most packets that wait, 128 MiB of them.
+/// Bound: packets between two captures that wait to be found again, 128 MiB of them; with one more,
+/// the oldest is given up.
 pub const WAITING_MAX: usize = 1 << 20;
 const NONE: u64 = u64::MAX;
 

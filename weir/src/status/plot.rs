@@ -14,22 +14,29 @@ use weir_host::signals::StopSignal;
 use weir_link::status::Status;
 use weir_show::statuses::tracks;
 
-/// Looks at the link until `length` is over, a signal comes or the link ends; draws it, and returns
-/// its last status.
+/// For how long a link is looked at, and how often.
+#[derive(Clone, Copy)]
+pub struct Looks {
+    pub length: Duration,
+    pub interval: Duration,
+}
+
+/// Looks at the link until the length is over, a signal comes or the link ends; draws it, and
+/// returns its last status.
 ///
 /// # Errors
 /// When there is no link, or the picture cannot be written.
 pub fn plot(
     find: impl Fn() -> Result<PathBuf, String>,
     query: &Query,
-    (length, interval): (Duration, Duration),
+    looks: Looks,
     files: Files,
     output: &Output,
 ) -> Result<Status, String> {
     let stop = StopSignal::install().map_err(|error| error.to_string())?;
-    let looks = looks(length, interval)?;
+    let (count, interval) = (looks.count()?, looks.interval);
     let (begin, mut seen) = (Instant::now(), Vec::new());
-    for look in 0..=looks {
+    for look in 0..=count {
         let due = begin + interval * look;
         while Instant::now() < due && !stop.requested() {
             thread::sleep(due.saturating_duration_since(Instant::now()).min(LOOK));
@@ -50,16 +57,19 @@ pub fn plot(
     Ok(seen.pop().expect("the first look was a success"))
 }
 
-/// Returns the number of looks after the first.
-fn looks(length: Duration, interval: Duration) -> Result<u32, String> {
-    let looks = length.as_nanos() / interval.as_nanos().max(1);
-    match u32::try_from(looks) {
-        Ok(0) => Err(format!("--for {length:?} is shorter than --interval {interval:?}")),
-        Ok(looks) if looks <= LOOKS_MAX => Ok(looks),
-        _ => Err(format!(
-            "--for {length:?} at --interval {interval:?} is {looks} points, a picture shows \
-             {LOOKS_MAX}; use a longer interval"
-        )),
+impl Looks {
+    /// Returns the number of looks after the first.
+    fn count(self) -> Result<u32, String> {
+        let Self { length, interval } = self;
+        let looks = length.as_nanos() / interval.as_nanos().max(1);
+        match u32::try_from(looks) {
+            Ok(0) => Err(format!("--for {length:?} is shorter than --interval {interval:?}")),
+            Ok(looks) if looks <= LOOKS_MAX => Ok(looks),
+            _ => Err(format!(
+                "--for {length:?} at --interval {interval:?} is {looks} points, a picture shows \
+                 {LOOKS_MAX}; use a longer interval"
+            )),
+        }
     }
 }
 
@@ -68,7 +78,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a link is looked at, unless `--for` says otherwise, and how often.
 pub const LENGTH: Duration = Duration::from_secs(10);
 pub const INTERVAL: Duration = Duration::from_millis(250);
-/// Points of a picture.
+/// Bound: points of a picture of `weir status`; a request for more is refused.
 const LOOKS_MAX: u32 = 4096;
 
 #[cfg(test)]
@@ -78,6 +88,7 @@ mod tests {
     #[test]
     fn a_picture_has_at_least_one_point_and_not_too_many() {
         let ms = Duration::from_millis;
+        let looks = |length, interval| Looks { length, interval }.count();
         assert_eq!(looks(ms(1000), ms(250)), Ok(4));
         let error = looks(ms(100), ms(250)).expect_err("none");
         assert_eq!(error, "--for 100ms is shorter than --interval 250ms");

@@ -294,7 +294,7 @@ fn first_seed(root: &Path) -> String {
 }
 
 const SLOWEST: usize = 10;
-/// Bound: how long a test program may run, in seconds.
+/// Bound: seconds that a test program runs; then it is ended, and has failed.
 const RUN_MAX: &str = "1500";
 
 #[cfg(test)]

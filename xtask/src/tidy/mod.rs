@@ -4,6 +4,7 @@
 
 mod absences;
 mod arrows;
+mod bounds;
 mod circles;
 mod citations;
 mod docs;
@@ -20,10 +21,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use bounds::Bound;
 use circles::Imports;
 use citations::{Citations, SOURCES};
 use names::Algorithms;
-use rules::{EXCEPTIONS, Exception, TUPLES};
+use rules::{EXCEPTIONS, Exception};
 use source::Source;
 
 /// A violation of a rule.
@@ -82,13 +84,26 @@ const CITING: &[&str] = &[".rs", ".toml", ".md"];
 /// When git does not name the files.
 pub fn run(root: &Path) -> Result<bool, String> {
     let files = tracked_files(root)?;
-    let findings = excuse(check_tree(root, &files), "tuples", TUPLES);
-    let findings = judge(findings, EXCEPTIONS);
+    let findings = judge(check_tree(root, &files), EXCEPTIONS);
     for finding in &findings {
         println!("{finding}");
     }
     println!("tidy: {} files, {} findings", files.len(), findings.len());
     Ok(findings.is_empty())
+}
+
+/// Returns the page of the bounds that the code names.
+///
+/// # Errors
+/// When git does not name the files.
+pub fn bounds(root: &Path) -> Result<String, String> {
+    let files = tracked_files(root)?;
+    let sources = files.iter().filter(|path| path.ends_with(".rs")).filter_map(|path| {
+        let text = std::fs::read_to_string(root.join(path)).ok()?;
+        Source::parse(path, &text).ok()
+    });
+    let bounds: Vec<Bound> = sources.flat_map(|source| bounds::find(&source)).collect();
+    Ok(bounds::print(&bounds))
 }
 
 /// Returns every finding in these files, including those that an exception covers.
@@ -102,13 +117,13 @@ fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
     };
     let check = |path: &String| {
         // A file that is not text (a capture, a picture) or was deleted has no lines to check.
-        let Some(text) = read(path) else { return (Vec::new(), None) };
-        let (mut findings, imports) = check_file(path, &text, &algorithms);
+        let Some(text) = read(path) else { return Checked::default() };
+        let mut checked = check_file(path, &text, &algorithms);
         if CITING.iter().any(|end| path.ends_with(end)) {
-            findings.extend(citations.check(path, &text));
+            checked.findings.extend(citations.check(path, &text));
         }
-        findings.extend(texts::documents(path, &text, files));
-        (findings, imports)
+        checked.findings.extend(texts::documents(path, &text, files));
+        checked
     };
     let next = AtomicUsize::new(0);
     let share = || {
@@ -117,67 +132,53 @@ fn check_tree(root: &Path, files: &[String]) -> Vec<Finding> {
     };
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let mut findings = citations.documents();
-    let mut imports = Vec::new();
+    let (mut imports, mut bounds) = (Vec::new(), Vec::new());
     thread::scope(|scope| {
         let threads: Vec<_> = (0..processors).map(|_| scope.spawn(share)).collect();
         let shares = threads.into_iter().map(|thread| thread.join().expect("no check panics"));
-        for (of_file, of_imports) in shares.flatten() {
-            findings.extend(of_file);
-            imports.extend(of_imports);
+        for checked in shares.flatten() {
+            findings.extend(checked.findings);
+            imports.extend(checked.imports);
+            bounds.extend(checked.bounds);
         }
     });
     findings.extend(circles::find(&imports));
+    findings.extend(bounds::sentences(&bounds));
+    findings.extend(bounds::compare(&bounds, read(bounds::PAGE).as_deref()));
     findings
 }
 
-fn check_file(path: &str, text: &str, algorithms: &Algorithms) -> (Vec<Finding>, Option<Imports>) {
-    let mut imports = None;
-    let mut findings: Vec<_> = TEXT_CHECKS.iter().flat_map(|check| check(path, text)).collect();
+/// The findings in one file, and the facts that checks of all files need of it.
+#[derive(Default)]
+struct Checked {
+    findings: Vec<Finding>,
+    imports: Option<Imports>,
+    bounds: Vec<Bound>,
+}
+
+fn check_file(path: &str, text: &str, algorithms: &Algorithms) -> Checked {
+    let findings = TEXT_CHECKS.iter().flat_map(|check| check(path, text)).collect();
+    let mut checked = Checked { findings, ..Checked::default() };
     if path.ends_with("Cargo.toml") {
-        findings.extend(MANIFEST_CHECKS.iter().flat_map(|check| check(path, text)));
+        checked.findings.extend(MANIFEST_CHECKS.iter().flat_map(|check| check(path, text)));
     }
     if path.ends_with(".rs") {
         match Source::parse(path, text) {
             Ok(source) => {
-                findings.extend(check_source(&source, algorithms));
-                imports = circles::imports(&source);
+                checked.findings.extend(check_source(&source, algorithms));
+                checked.imports = circles::imports(&source);
+                checked.bounds = bounds::find(&source);
             }
-            Err(finding) => findings.push(finding),
+            Err(finding) => checked.findings.push(finding),
         }
     }
-    (findings, imports)
+    checked
 }
 
 fn check_source(source: &Source, algorithms: &Algorithms) -> Vec<Finding> {
     let mut findings: Vec<Finding> = SOURCE_CHECKS.iter().flat_map(|check| check(source)).collect();
     findings.extend(algorithms.check(source));
     findings
-}
-
-/// Removes the findings of `check` in each crate that has exactly as many as `table` says. Where a
-/// crate has fewer, the table is a finding: its numbers may only fall.
-fn excuse(findings: Vec<Finding>, check: &'static str, table: &[(&str, usize)]) -> Vec<Finding> {
-    let is_of = |finding: &Finding, krate: &str| {
-        finding.check == check && finding.file.split('/').next() == Some(krate)
-    };
-    let count = |krate: &str| findings.iter().filter(|finding| is_of(finding, krate)).count();
-    let counts: Vec<usize> = table.iter().map(|(krate, _)| count(krate)).collect();
-    let mut left = findings;
-    for (&(krate, excused), found) in table.iter().zip(counts) {
-        if found <= excused {
-            left.retain(|finding| !is_of(finding, krate));
-        }
-        if found < excused {
-            left.push(Finding {
-                file: "xtask/src/tidy/rules.rs".to_owned(),
-                line: 1,
-                check: "stale-exception",
-                what: format!("{krate} has {found} of `{check}`, the table excuses {excused}"),
-                cure: "write the smaller number, or remove a row of none",
-            });
-        }
-    }
-    left
 }
 
 /// Removes findings that an exception covers, adds each exception that covers none, sorts.
@@ -245,21 +246,6 @@ mod tests {
         let exceptions = [Exception { check: "nesting", file: "a.rs", reason: "r" }];
         let left = judge(Vec::new(), &exceptions);
         assert_eq!(left.iter().map(|left| left.check).collect::<Vec<_>>(), ["stale-exception"]);
-    }
-
-    #[test]
-    fn a_crate_has_as_many_findings_as_its_row_excuses() {
-        let found = || vec![finding("a/src/a.rs", "tuples"), finding("b/src/b.rs", "tuples")];
-        let checks = |table: &[(&str, usize)]| {
-            let left = excuse(found(), "tuples", table);
-            left.iter().map(|left| (left.file.clone(), left.check)).collect::<Vec<_>>()
-        };
-        let (a, b) = (("a/src/a.rs".to_owned(), "tuples"), ("b/src/b.rs".to_owned(), "tuples"));
-        assert_eq!(checks(&[]), [a.clone(), b.clone()]);
-        assert_eq!(checks(&[("a", 1), ("b", 1)]), []);
-        assert_eq!(checks(&[("a", 0), ("b", 1)]), [a]);
-        let stale = ("xtask/src/tidy/rules.rs".to_owned(), "stale-exception");
-        assert_eq!(checks(&[("a", 2)]), [b, stale]);
     }
 
     #[test]

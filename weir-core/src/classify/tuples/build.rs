@@ -521,17 +521,18 @@ impl<const WORDS: usize> Tables<WORDS> {
 }
 
 const NOTHING: Shape = Shape { source: 0, destination: 0, fields: [0; 2] };
-/// The most patterns that share a key while there is a finer mask: one packet is compared with all
-/// of them in one table.
+/// Bound: patterns that share a key while there is a finer mask; further ones go to a table with
+/// the finer mask. One packet is compared with all of them in one table.
 const BUCKET_PATTERNS: u8 = 8;
 /// The score of the first pattern of a bucket, relative to one that shares it: a mask that
 /// separates few patterns sends every packet through all of them.
 const ALONE: u8 = 8;
-/// The most tables of one family. The last table takes the rest, and its buckets may be long.
+/// Bound: tables of one family; the last one takes the rest, and its buckets may be long.
 const TABLES_MAX: usize = 64;
 /// Tuples whose shapes are tried for the next table.
 const GROUPS_TRIED: usize = 4;
-/// The most pairs of source and destination that one rule is expanded to.
+/// Bound: pairs of source and destination that one rule is expanded to; a rule with more tests one
+/// of them afterwards.
 const PAIRS_MAX: usize = 16;
 /// The most patterns of one rule, unless a single list is longer.
 const PATTERNS_MAX: usize = 32;

@@ -353,7 +353,8 @@ pub(super) const PRIORITY_MAX: u64 = 7;
 const PRIORITY_DEFAULT: u64 = 1;
 /// Default burst in largest packets: ALTQ's `maxburst` on a slow link [algorithms §3.2].
 const BURST_PACKETS: u64 = 4;
-/// Largest packets that a class may be in debt for beyond its burst and one turn.
+/// Bound: largest packets that a class may be in debt for beyond its burst and one turn; what it
+/// owes beyond is forgotten.
 const DEBT_PACKETS: u64 = 4;
 /// Quanta are computed for largest packets between these bounds, so that no turn is too short or
 /// too long.

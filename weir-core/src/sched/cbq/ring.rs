@@ -134,8 +134,8 @@ fn units(bytes: u32) -> i32 {
 pub(super) const CREDIT_BITS: u32 = 8;
 /// The largest debt for turns; a larger one would delay the ring by rounds of refills.
 const CREDIT_MIN: i32 = -(1 << (18 + CREDIT_BITS));
-/// In turns a longer packet counts as one of this length: several of them and a quantum, which is
-/// at most about 2^22 bytes, fit into a credit.
+/// Bound: bytes of a packet in a turn; a longer one counts as one of this length. Several of them
+/// and a quantum, which is at most about 2^22 bytes, fit into a credit.
 const LENGTH_MAX: u32 = 1 << 21;
 /// Ends a ring of classes.
 const NONE: u32 = u32::MAX;

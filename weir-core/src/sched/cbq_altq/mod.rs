@@ -406,8 +406,8 @@ impl CbqAltq {
     }
 }
 
-/// The most packets downstream that the estimators have not counted, as in CBQ's first form
-/// [algorithms §3.9]; with one more, the oldest counts as sent.
+/// Bound: packets downstream that the estimators have not counted; with one more, the oldest counts
+/// as sent. As in CBQ's first form [algorithms §3.9].
 const DOWNSTREAM_MAX: usize = 16;
 
 /// Returns the length that the estimator uses.

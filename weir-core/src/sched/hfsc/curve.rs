@@ -201,7 +201,8 @@ impl Curves {
     }
 }
 
-/// Curves that no class has any more, after leaves got others.
+/// Bound: curves that no class has any more; with more, a leaf that changes gets its curve in the
+/// next whole change.
 const SPARE: usize = 1 << 16;
 
 /// The time of a byte, rounded up; below 2^73 at 1 bit/s.

@@ -193,7 +193,8 @@ impl Buckets {
 }
 
 const FRACTION_BITS: u32 = 26;
-/// [algorithms §5.2] `mbuffer`: no idle time, no debt and no bucket counts for more than a minute.
+/// Bound: the time that a bucket, idle time or a debt of `htb` counts for; more is forgotten.
+/// [algorithms §5.2] `mbuffer`.
 const TIME_MAX: Duration = Duration::from_secs(60);
 /// [algorithms §5.5] The deepest debt is one unit above a minute.
 const FLOOR: Fine = Fine(1 - ((60 * 1_000_000_000) << FRACTION_BITS));

@@ -194,8 +194,8 @@ impl Fluid {
     }
 }
 
-/// Bytes that the line may be ahead of the fluid: a driver's buffer. Beyond that the fluid follows
-/// a line that is faster than its rate, so tags stay near virtual time.
+/// Bound: bytes that the line may be ahead of the fluid of `wfq`; beyond, the fluid follows the
+/// line. A driver's buffer. So tags stay near virtual time.
 const UNDONE_MAX: u128 = 1 << 20;
 /// More than a leaf has in the fluid beside what waits in it: what the line is ahead of the fluid.
 const PENDING_MAX: u64 = 1 << 24;

@@ -86,7 +86,7 @@ impl Policies {
         let joined = wanted.joined();
         joins.note(&wanted.note(&joined));
         let held = self.recorder.hold();
-        let wake = || self.wakers.iter().for_each(|waker| waker.wake());
+        let wake = || self.wake_loops();
         let made = joins.put_in_force((handles, rehearsals), wake, LOOP_PATIENCE);
         state.follow(wanted, &joined);
         held.follow_joined(&joined);

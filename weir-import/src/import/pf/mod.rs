@@ -690,13 +690,13 @@ fn join(first: Span, last: Span) -> Span {
     Span { start: first.start.min(last.start), end: first.end.max(last.end) }
 }
 
-/// The most interfaces of a file.
+/// Bound: interfaces of a file of pf; further ones are reported as lost.
 const INTERFACES_MAX: usize = 256;
-/// The most queues of a file.
+/// Bound: queues of a file of pf; a file with more is refused.
 const QUEUES_MAX: usize = 4096;
 /// Names shown of those that would fit.
 const SHOWN_MAX: usize = 16;
-/// The most rules of an interface, with lists expanded.
+/// Bound: rules of an interface of pf, with lists expanded; a file with more is refused.
 const RULES_MAX: usize = 1 << 16;
 const PERCENT: u64 = 1 << 63;
 /// The bandwidth of a queue that names none.

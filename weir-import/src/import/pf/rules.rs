@@ -701,7 +701,7 @@ const RULE_WORDS: [&str; 24] = [
     "route-to",
     "probability",
 ];
-/// The most cases of one rule with lists.
+/// Bound: cases of one rule of pf with lists; only the first are kept, and that is reported.
 const RULES_MAX: usize = 1024;
 /// More than the number of statements.
 const POSITIONS: usize = 1 << 20;

@@ -175,5 +175,5 @@ fn flat(words: &mut Words, what: &str, reading: &mut Reading) -> Option<Vec<Word
 
 /// Characters that are words of their own.
 const OWN: &str = "{}(),=!<>";
-/// The most words in a file with macros expanded.
+/// Bound: words of a file of pf with macros expanded; a file with more is refused.
 const WORDS_MAX: usize = 1 << 20;

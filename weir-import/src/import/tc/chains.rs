@@ -186,7 +186,8 @@ fn holds(outer: Prefix, inner: Prefix) -> bool {
     outer.prefix_len() <= inner.prefix_len() && outer.contains(inner.network())
 }
 
-/// The most rules that a device's filters become.
+/// Bound: rules that a device's filters become; filters that make more are reported as lost.
 const RULES_MAX: usize = 65_000;
-/// As deep as a tree of classes may be; ends a chain that leads back to itself.
+/// Bound: filters that lead to one another; deeper ones are reported as lost. As deep as a tree of
+/// classes may be; ends a chain that leads back to itself.
 const DEPTH_MAX: usize = 8;

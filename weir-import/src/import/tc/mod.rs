@@ -342,7 +342,7 @@ const RATES: [&str; 8] = ["rate", "ceil", "peakrate", "bandwidth", "m1", "m2", "
 const SPEED: u64 = 1_000_000_000;
 /// The queue length of an Ethernet device, in packets.
 const QUEUE_LENGTH: u64 = 1000;
-/// The most devices of a file.
+/// Bound: devices of a file of tc; further ones are reported as lost.
 const DEVICES_MAX: usize = 256;
-/// The most qdiscs, classes or filters of a device.
+/// Bound: qdiscs, classes or filters of a device; further ones are reported as lost.
 const OBJECTS_MAX: usize = 4096;

@@ -503,7 +503,7 @@ const IGNORED: [&str; 16] = [
     "do", "then", "else", "done", "fi", "esac", "}", "!", "set", "echo", "shift", "true", ":",
     "sleep", "printf", "#!",
 ];
-/// The most commands that a script runs.
+/// Bound: commands that an imported script runs; the rest is not run, and that is reported.
 const STEPS_MAX: usize = 1 << 16;
 /// The most words of a command.
 const WORDS_MAX: usize = 512;

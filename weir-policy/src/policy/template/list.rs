@@ -315,8 +315,9 @@ fn place(number: Option<usize>, row: Span, node: &Node<'_>, report: &mut Report)
     report.derive(Origin { list: number, row, template: node.span(), literal: false })
 }
 
-/// As many as a policy may have rules.
+/// Bound: rows of a template's list, as many as a policy may have rules; a longer list is refused.
 const ROWS_MAX: usize = 1 << 18;
+/// Bound: columns of a template's list; a wider list is refused.
 pub(super) const COLUMNS_MAX: usize = 256;
-/// Sixteen in each row.
+/// Bound: cells of a template's list, sixteen in each row; a larger list is refused.
 const CELLS_MAX: usize = 1 << 22;

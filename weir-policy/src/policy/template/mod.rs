@@ -348,11 +348,12 @@ impl<'l> Making<'_, 'l> {
     }
 }
 
-/// This bounds the number of files to read.
+/// Bound: templates of a policy; one with more is refused. This bounds the number of files to read.
 const TEMPLATES_MAX: usize = 64;
-/// Keys and values of all rows: sixteen for each row of the longest list.
+/// Bound: keys and values that all rows of templates make; a policy with more is refused. Sixteen
+/// for each row of the longest list.
 const VALUES_MAX: usize = 1 << 22;
-/// Bytes that placeholders may stand for, in all rows together.
+/// Bound: bytes that placeholders stand for, in all rows together; a policy with more is refused.
 const TEXT_MAX: usize = 64 << 20;
 /// Names compared to suggest one for an unknown name.
 const SUGGESTED_MAX: usize = 64;

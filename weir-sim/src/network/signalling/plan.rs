@@ -78,9 +78,9 @@ impl Reservation {
     }
 }
 
-/// The most reservations of a scenario.
+/// Bound: reservations of a scenario; one with more is refused.
 pub const RESERVATIONS_MAX: usize = 1 << 14;
-/// The most senders of a reservation: those that a node takes.
+/// Bound: senders of a reservation, as many as a node takes; a scenario with more is refused.
 pub const SENDERS_MAX: usize = 48;
-/// The most later Tspecs of a reservation.
+/// Bound: later Tspecs of a reservation; a scenario with more is refused.
 pub const RETUNES_MAX: usize = 1000;

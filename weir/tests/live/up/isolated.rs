@@ -46,7 +46,12 @@ fn flows_of_one_host_keep_apart() -> Outcome {
     assert_eq!((found.lost(), found.repeated, found.reordered), (0, 0, 0), "{found:?}");
     assert!(upload.cut_off()?.lost() > 0, "the line is slower than the upload");
     let status = scene.status()?;
-    let (_, share) = status.lanes[0].inner[0].parameters.iter().find(|row| row.0 == "rate").ok_or("a rate")?.clone();
+    let (_, share) = status.lanes[0].inner[0]
+        .parameters
+        .iter()
+        .find(|row| row.0 == "rate")
+        .ok_or("a rate")?
+        .clone();
     assert_eq!(share, "5 Mbit/s", "classes follow the link");
     scene.stop()?;
     Ok(())
