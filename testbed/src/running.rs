@@ -31,7 +31,8 @@ impl RunningBridge {
         Self::start(move || Ok(bridge))
     }
 
-    /// Lets `open` open or prepare a bridge on the thread that then runs it, and waits until it has.
+    /// Lets `open` open or prepare a bridge on the thread that then runs it, and waits until it is
+    /// open.
     ///
     /// # Errors
     /// As `open`.

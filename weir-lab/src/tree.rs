@@ -177,8 +177,8 @@ impl Sharing {
     }
 }
 
-/// Returns the tree and filters for the kernel's scheduler, a line for each call of `tc`. Bursts are
-/// the default of `tc`, quanta in proportion to the rates as in the policy.
+/// Returns the tree and filters for the kernel's scheduler, a line for each call of `tc`. Bursts
+/// are the default of `tc`, quanta in proportion to the rates as in the policy.
 pub fn tc_lines(mbit: u64) -> Vec<String> {
     let bits = mbit * 1_000_000;
     let terms = |parts: u64| {
