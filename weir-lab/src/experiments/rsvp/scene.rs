@@ -62,8 +62,8 @@ impl Scene {
         let mut routers = Routers::new(program::weir()?.get_program(), plan.policy)?;
         let refresh = plan.period.as_nanos() / 1_000_000;
         let rsvp = format!("refresh = \"{refresh} ms\"\nreduction = {reduction}\n{}", plan.rsvp);
-        for node in 1..=plan.routers {
-            routers.start(node, &networks[node], Shaped::RIGHT, &rsvp)?;
+        for (node, network) in (1..).zip(&networks[1..=plan.routers]) {
+            routers.start(node, network, Shaped::RIGHT, &rsvp)?;
         }
         Ok(Self { networks, sender, receiver, routers })
     }
