@@ -9,7 +9,7 @@ mod oracle;
 mod staged;
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use oracle::Grid;
 use staged::{Case, cases};
 use std::time::Duration;
@@ -22,15 +22,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own::simulated(run)),
 };
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let grid = if options.duration < DENSE_FROM { Grid::Coarse } else { Grid::Dense };
-    let mut rows = Vec::new();
-    for case in cases()?.iter().filter(|case| options.wants(&case.name)) {
-        let row = row(case, grid);
-        progress(&row);
-        rows.push(row);
-    }
-    Ok(rows.into())
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    let grid = if rows.options.duration < DENSE_FROM { Grid::Coarse } else { Grid::Dense };
+    cases()?
+        .iter()
+        .try_for_each(|case| rows.measure(&case.name, |_| Ok::<_, String>([row(case, grid)])))
 }
 
 fn row(case: &Case, grid: Grid) -> Row {
