@@ -117,7 +117,8 @@ impl fmt::Display for Alike<'_> {
                 let offered = self.range(|story| story.offered_s, |at| format!("{at:.3}"));
                 write!(
                     f,
-                    "{count} packets of {class} (numbers {numbers}, {bytes} B, offered at {offered} s)"
+                    "{count} packets of {class} (numbers {numbers}, {bytes} B, offered at \
+                     {offered} s)"
                 )?;
             }
         }
