@@ -637,6 +637,7 @@ impl<'a> Node<'a> {
         };
         let meant = match error {
             UnitError::Ambiguous { bits, bytes, .. } => vec![bits, bytes],
+            UnitError::Misspelt(_, meant) => vec![meant],
             _ => Vec::new(),
         };
         let fix = |text| Fix::Replace(self.span, format!("\"{text}\""));
