@@ -202,10 +202,7 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
                 reading.lost(line, why);
                 return None;
             }
-            "bandwidth" => {
-                // A part of the interface's own rate is known to the machine alone.
-                bandwidth = Some(words.value(A_BANDWIDTH, self::bandwidth, reading)?.of(0));
-            }
+            "bandwidth" => bandwidth = Some(words.value(A_BANDWIDTH, bits, reading)?),
             "qlimit" => limit = words.value(A_LIMIT, within(0..=LIMIT_MAX), reading)?,
             "tbrsize" => {
                 let size = within(0..=u32::MAX.into());
@@ -723,6 +720,11 @@ fn bandwidth(text: &str) -> Option<Bandwidth> {
         _ => return None,
     };
     Some(Bandwidth::Bits(scaled(millionths, unit)?))
+}
+
+/// A part of the interface's own rate is 0: only the machine knows that rate.
+fn bits(text: &str) -> Option<u64> {
+    bandwidth(text).map(|bandwidth| bandwidth.of(0))
 }
 
 fn join(first: Span, last: Span) -> Span {

@@ -1,8 +1,8 @@
 //! Reads rules that assign queues, and converts them [algorithms §11.2].
 //!
-//! pf stores a connection's queue in its state. Weir decides packet by packet, so a rule for packets
-//! that come in by the queue's own interface is converted to one for the replies, with both ends
-//! exchanged. Of several rules [`decide`](super::decide) says which counts.
+//! pf stores a connection's queue in its state. Weir decides packet by packet, so a rule for
+//! packets that come in by the queue's own interface is converted to one for the replies, with both
+//! ends exchanged. Of several rules [`decide`](super::decide) says which counts.
 
 use super::super::altq_classes::AltqClass;
 use super::super::lines::{LineId, Reading};
