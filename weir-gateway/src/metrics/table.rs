@@ -1,4 +1,5 @@
-//! The metrics: a line each.
+//! The metrics: a line each, whose sentence is their documentation. `Counter` adds `_total` to the
+//! written name. A value that no test's status has needs one in `text` of `tests.rs`.
 
 use super::samples::{Family, Kind, Samples};
 use weir_link::status::{Amount, ClassStatus, Delays, LaneStatus, PortStatus, Recent, Status};

@@ -126,7 +126,8 @@ fn each_fix_of_a_trap_removes_it_and_others_are_chosen_by_a_person() {
         // Lists are not read here.
         let fixes = finding.map_or(&[][..], |finding| &finding.fixes);
         let is_chosen = CHOSEN.iter().any(|row| row.0 == code);
-        assert_eq!(fixes.is_empty(), is_chosen, "{code}: {found:#?}");
+        let rule = "a trap has a fix, or a row in CHOSEN";
+        assert_eq!(fixes.is_empty(), is_chosen, "{code}: {rule}: {found:#?}");
         for fix in fixes {
             let cured = fix::cured((&text, &found), &found[0], fix, &check);
             let cured = cured.unwrap_or_else(|| panic!("{code}: {fix:?} does not cure it"));

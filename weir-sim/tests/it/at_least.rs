@@ -23,6 +23,9 @@ const SCHEDULERS: [&str; 13] = [
     "drr", "wf2q+", "htb", "hfsc", "fifo", "priq", "wrr", "prr", "sfq", "wfq", "qfq", "cbq", "tbf",
 ];
 
+/// How far the seeds of a scheduler are apart.
+const STRIDE: u64 = 13;
+
 /// The lengths of packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Lengths {
@@ -331,8 +334,10 @@ fn the_worst_run_gives_what_a_class_gets_at_least_and_hardly_more() {
     let (count, packets) = variable.map_or((39, 6000), |count: u64| (count, 20_000));
     let mut said: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     let mut faults = Vec::new();
-    for seed in 0..count {
-        let scheduler = SCHEDULERS[(seed % SCHEDULERS.len() as u64) as usize];
+    // A scheduler's seeds are its own, so that one more gives no other new ones.
+    let rounds = (0..count.div_ceil(STRIDE)).map(|round| round * STRIDE);
+    let trials = rounds.flat_map(|first| SCHEDULERS.iter().zip(first..));
+    for (&scheduler, seed) in trials {
         let trial = Trial::new(scheduler, seed, packets);
         let leaves = trial.least.len();
         let known = trial.least.iter().filter(|least| least.rate.is_some()).count();
@@ -345,7 +350,7 @@ fn the_worst_run_gives_what_a_class_gets_at_least_and_hardly_more() {
     }
     for (scheduler, [leaves, known, firm, wrong]) in &said {
         println!("{scheduler}: {leaves} leaves, {known} known, {firm} firm, {wrong} wrong");
-        assert!(*known > 0, "{scheduler} says something");
+        assert!(*known > 0, "nothing is known of {leaves} leaves of {scheduler}: try other seeds");
     }
     let some = &faults[..faults.len().min(SHOWN)];
     assert!(faults.is_empty(), "{} wrong, such as\n{}", faults.len(), some.join("\n---\n"));
