@@ -17,9 +17,10 @@ use weir_core::units::{Duration, Instant};
 
 use super::history::{Lent, Recents};
 use super::shape::{Inner, Shape};
+use super::sums::LaneSums;
 use super::{
     Amount, ClassStatus, Delays, Found, HostsStatus, LaneStatus, Loan, PortStatus, Recent, Status,
-    Tenant,
+    Sums, Tenant,
 };
 use crate::lane::{Loss, Losses};
 use crate::port::{PortCounters, PortState};
@@ -183,6 +184,7 @@ impl Snapshot {
                 unread: unread_causes(&head.unread[index]),
                 removed: removed(&head.removed[index]),
                 left_out: classes.left_out(),
+                sums: classes.sums,
                 inner: classes.inner.rows.clone(),
                 policy: lane.shape.policy(now.since(lane.since).as_nanos()),
                 found: head.found[index],
@@ -227,6 +229,8 @@ pub struct Rows {
     lane: usize,
     overruns: Vec<(LeafId, u64)>,
     inner: Inner,
+    /// The sums over all leaves of the lane.
+    sums: Sums,
     rows: Vec<Row>,
 }
 
@@ -268,11 +272,13 @@ impl Rows {
             })
         };
         let rows: Vec<_> = leaves.filter_map(row).collect();
+        let sums = LaneSums::of(snapshot, recents, (lane, first));
         Self {
             labels: Arc::clone(&snapshot.labels),
             lane,
             overruns: snapshot.overruns(lane),
-            inner: shape.inner(rows.iter().map(|row| row.leaf)),
+            inner: shape.inner(rows.iter().map(|row| row.leaf), &sums.classes),
+            sums: sums.link,
             rows,
         }
     }

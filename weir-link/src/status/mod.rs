@@ -2,7 +2,7 @@
 //!
 //! The run loop copies raw counts into a snapshot, a bounded part at each look ([`publisher`]), and
 //! puts it on a [`board::Board`]. Other threads make [`Status`] of it, whole or of the classes that
-//! a [`query::Query`] asks for. So a reader costs the loop the same however much it
+//! a [`query::Query`] asks for, with the sums over all ([`Sums`]). So a reader costs the loop the same however much it
 //! reads, and neither ever waits for the other.
 
 pub mod board;
@@ -14,6 +14,7 @@ pub mod query;
 mod recent;
 pub mod reservations;
 mod shape;
+mod sums;
 mod tenants;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -27,6 +28,7 @@ pub(crate) use publisher::{Publisher, Source};
 pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Windows};
 pub use shape::Shape;
 pub(crate) use shape::inner_status;
+pub use sums::Sums;
 pub(crate) use tenants::Tenant;
 
 use schemars::JsonSchema;
@@ -140,6 +142,9 @@ pub struct LaneStatus<C = Vec<ClassStatus>> {
     /// The number of leaves that are not among them.
     #[serde(default)]
     pub left_out: u64,
+    /// The sums over all its leaves, also those left out.
+    #[serde(default)]
+    pub sums: Sums,
     /// The sums of leaves that changes of the policy removed, without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed: Option<Box<ClassStatus>>,
@@ -262,6 +267,7 @@ impl<C> Status<C> {
             unread: lane.unread,
             classes: each(lane.classes),
             left_out: lane.left_out,
+            sums: lane.sums,
             removed: lane.removed,
             inner: lane.inner,
             policy: lane.policy,
@@ -327,6 +333,13 @@ fn each_parameter(parameters: &mut [(String, String)], each: &mut dyn FnMut(&mut
     for (name, value) in parameters {
         each(name);
         each(value);
+    }
+}
+
+impl Amount {
+    fn add(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
     }
 }
 

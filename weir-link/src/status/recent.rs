@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Delays;
+use super::{Delays, Sums};
 
 /// How long the windows are that [`Recent`] tells of, and how old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -86,6 +86,8 @@ pub struct InnerStatus {
     pub ceiling_bps: Option<f64>,
     /// Its parameters, by name, as a policy writes their values.
     pub parameters: Vec<(String, String)>,
+    /// The sums over all leaves below it, also those left out.
+    pub sums: Sums,
 }
 
 /// The bytes that a class borrowed from one lender.
