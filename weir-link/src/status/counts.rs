@@ -204,6 +204,7 @@ impl Snapshot {
             frames_max: labels.frames_max,
             ports: head.ports.iter().zip(&labels.ports).map(port_status).collect(),
             lanes: labels.lanes.iter().enumerate().map(&mut lane).collect(),
+            faults: Vec::new(),
             frame_ns: recents.map_or(0.0, |recents| recents.frame_ns),
             windows: recents.map(|recents| recents.windows(now)).unwrap_or_default(),
         }

@@ -66,6 +66,9 @@ pub struct Status<C = Vec<ClassStatus>> {
     pub ports: Vec<PortStatus>,
     /// The directions of the bridge.
     pub lanes: Vec<LaneStatus<C>>,
+    /// The faults that last; none for a link that is a part of another program.
+    #[serde(default)]
+    pub faults: Vec<FaultStatus>,
     /// The processor time that a received frame took on average in the last second, in ns.
     #[serde(default)]
     pub frame_ns: f64,
@@ -81,6 +84,17 @@ pub struct Processes {
     pub keeper: Option<u32>,
     /// The process that forwards frames.
     pub forwarder: u32,
+}
+
+/// A fault that lasts, as the event that began it told it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultStatus {
+    /// The keyword of the event; docs/events.md lists them.
+    pub event: String,
+    /// When it began, by RFC 3339.
+    pub since: String,
+    /// Its sentence.
+    pub text: String,
 }
 
 /// The state and the counts of one interface.
@@ -253,6 +267,7 @@ impl<C> Status<C> {
         self.frames_max += other.frames_max;
         self.ports.extend(other.ports);
         self.lanes.extend(other.lanes);
+        self.faults.extend(other.faults);
         self.frame_ns = self.frame_ns.max(other.frame_ns);
         self.windows = self.windows.with(other.windows);
         self
@@ -285,6 +300,7 @@ impl<C> Status<C> {
             frames_max: self.frames_max,
             ports: self.ports,
             lanes: self.lanes.into_iter().map(&mut lane).collect(),
+            faults: self.faults,
             frame_ns: self.frame_ns,
             windows: self.windows,
         }
@@ -306,6 +322,9 @@ impl Status {
             named.into_iter().flatten().for_each(|(cause, _)| each(cause));
             let texts = [&mut port.interface, &mut port.kind, &mut port.why, &mut port.state];
             texts.into_iter().for_each(&mut *each);
+        }
+        for fault in &mut self.faults {
+            [&mut fault.event, &mut fault.since, &mut fault.text].into_iter().for_each(&mut *each);
         }
         for lane in &mut self.lanes {
             lane.unread.iter_mut().for_each(|(cause, _)| each(cause));
