@@ -110,6 +110,7 @@ pub fn text(status: &Status) -> String {
     let _ = writeln!(text, "up {seconds:.1} s, {frame:.2} us of processor time a frame");
     for lane in &status.lanes {
         let _ = writeln!(text, "{}: {} to {}\n{}", lane.name, lane.from, lane.to, classes(lane));
+        text.push_str(&super::left_out(lane));
     }
     text
 }

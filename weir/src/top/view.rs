@@ -4,7 +4,7 @@ use super::edit::Edit;
 use super::reader::Update;
 use super::rows::{self, Key, Row};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use weir_control::protocol::{Request, Reservations};
+use weir_control::protocol::{CLASSES_DEFAULT, Query, Request, Reservations, Sort};
 use weir_link::status::Status;
 
 /// The screen, as data.
@@ -28,6 +28,8 @@ pub struct View {
     /// How many rows fit.
     pub height: usize,
     pub sort: Order,
+    /// The most classes that are asked for, of all directions together.
+    pub limit: u32,
     /// Only classes whose names hold this, in any case.
     pub filter: String,
     pub mode: Mode,
@@ -97,6 +99,17 @@ impl Order {
         Self::ALL[self as usize].1
     }
 
+    /// Returns the key by which the link chooses classes where not all are asked for. In the order of
+    /// the policy those that send, too: the first of many may be idle.
+    fn choice(self) -> Sort {
+        match self {
+            Self::Policy | Self::Rate => Sort::RecentRate,
+            Self::Delay => Sort::RecentDelay,
+            Self::Losses => Sort::RecentDrops,
+            Self::Backlog => Sort::Backlog,
+        }
+    }
+
     fn next(self) -> Self {
         Self::ALL[(self as usize + 1) % Self::ALL.len()].0
     }
@@ -117,6 +130,7 @@ impl View {
             first: 0,
             height: 1,
             sort: Order::default(),
+            limit: CLASSES_DEFAULT,
             filter: String::new(),
             mode: Mode::default(),
             message: String::new(),
@@ -129,6 +143,30 @@ impl View {
             courses: BTreeMap::new(),
             windows_end_ns: 0,
         }
+    }
+
+    /// Returns what to ask the link for: what the screen can show. Counts of the last second cost
+    /// the link nothing.
+    pub fn query(&self) -> Query {
+        let directions = self.status.as_ref().map_or(1, |status| status.lanes.len().max(1));
+        let share = (self.limit as usize).div_ceil(directions);
+        Query {
+            filter: Some(self.filter.clone()).filter(|filter| !filter.is_empty()),
+            largest: Some(self.sort.choice()),
+            limit: Some(self.limit),
+            per_direction: Some(share as u32),
+            latest: true,
+            ..Query::default()
+        }
+    }
+
+    /// Shows the first status: where the link has more classes than are asked for, the largest come
+    /// first.
+    pub fn begin(&mut self, status: Status) {
+        if status.lanes.iter().any(|lane| lane.left_out > 0) {
+            self.sort = Order::Rate;
+        }
+        self.update(Update::Status(Box::new(status)));
     }
 
     /// Takes over what was read.
