@@ -3,10 +3,11 @@
 //! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
 //! line in `verbs` below. `weir-cli` has what all verbs share: `output` (format, colour, exit
 //! codes), `input` and `whole_file` (the files that a user names) and `picture`. `change.rs` has
-//! what the verbs that change a link share.
+//! what the verbs that change a link share, `link.rs` finds the link.
 
 mod change;
 mod kind;
+mod link;
 mod python;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
