@@ -99,6 +99,7 @@ verbs! {
         fork::Fork,
     ;
     "Measure":
+        r#try::Try,
         send::Send,
         recv::Recv,
         measure::Measure,
@@ -145,6 +146,8 @@ fn grouped(command: clap::Command) -> clap::Command {
     for (group, verbs) in GROUPS {
         text += &format!("\n{group}:\n");
         for name in *verbs {
+            // `try` is a word of Rust, too.
+            let name = name.trim_start_matches("r#");
             let verb = command.find_subcommand(name).filter(|verb| !verb.is_hide_set());
             if let Some(about) = verb.and_then(clap::Command::get_about) {
                 text += &format!("  {name:<12} {about}\n");
