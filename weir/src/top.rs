@@ -30,7 +30,7 @@ use terminal::Screen;
 use view::View;
 use weir_control::client;
 use weir_control::places::Places;
-use weir_control::protocol::{Answer, CLASSES_DEFAULT, CLASSES_MAX, Query, Request};
+use weir_control::protocol::{Answer, CLASSES_MAX, Query, Request};
 use weir_host::signals::StopSignal;
 
 /// Shows a running link on one screen, each second.
@@ -53,7 +53,7 @@ pub struct Top {
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
     /// At most so many classes of all directions together, those that come first in the chosen order
-    /// [default: 1000].
+    /// [default: 1000, or 200 of a link that has more].
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(CLASSES_MAX)))]
     limit: Option<u32>,
@@ -74,7 +74,7 @@ impl Run for Top {
         };
         let shown = self.name.or(self.control.map(|path| path.display().to_string()));
         let mut view = View::new(&shown.unwrap_or_default(), output.colour());
-        view.limit = self.limit.unwrap_or(CLASSES_DEFAULT);
+        view.limit = self.limit;
         // A name that is wrong is said before the screen is taken.
         match find().and_then(|socket| client::status(&socket, &view.query())) {
             Ok(status) => view.begin(status),

@@ -233,6 +233,10 @@ fn choose(all: &[Seen], query: &Query) -> Vec<Candidate> {
         });
     };
     let mut candidates: Vec<_> = candidates.collect();
+    if query.largest.is_some() {
+        // Of equal ones, such as idle ones, as many of each direction.
+        candidates.sort_by_key(|candidate| candidate.leaf);
+    }
     order(&mut candidates, choice);
     let first = first_of_each(candidates.into_iter(), query.per_direction);
     let mut chosen: Vec<_> = first.take(limit).collect();

@@ -263,6 +263,9 @@ fn the_largest_of_each_direction_come_with_the_sums_of_all() {
     check(filter("EAF-3"), &["leaf-3", "leaf-30"]);
     check(filter("web"), &[]);
     check(Query { limit: Some(0), ..two.clone() }, &[]);
+    // None dropped a packet: both directions have their part of the limit.
+    let equal = Query { largest: Some(Sort::Drops), limit: Some(4), ..Query::default() };
+    check(equal, &["leaf-0", "leaf-1"]);
     let tickets = scene.board.newest_ticket();
     assert!(query::read(&boards, &two, Patience::ZERO).is_some(), "there are last counts");
     assert_eq!(scene.board.newest_ticket(), tickets, "the loop was not asked for newer ones");

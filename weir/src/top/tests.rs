@@ -352,6 +352,7 @@ fn sums_are_those_of_the_link_and_many_classes_begin_with_the_largest() {
         assert!(all.contains(part), "{part}: {all}");
     }
     assert_eq!(names(&mut view), ["up:", "home", "web", "voice", "bulk"]);
+    assert_eq!(view.query().limit, Some(200), "few of many are asked for");
     let mut idle = status();
     let (classes, sums) = (Vec::new(), Sums::default());
     idle.lanes = vec![LaneStatus { classes, sums, ..idle.lanes.remove(0) }];

@@ -29,7 +29,9 @@ pub struct View {
     pub height: usize,
     pub sort: Order,
     /// The most classes that are asked for, of all directions together.
-    pub limit: u32,
+    pub limit: Option<u32>,
+    /// Whether the link had more at first.
+    has_many: bool,
     /// Only classes whose names hold this, in any case.
     pub filter: String,
     pub mode: Mode,
@@ -130,7 +132,8 @@ impl View {
             first: 0,
             height: 1,
             sort: Order::default(),
-            limit: CLASSES_DEFAULT,
+            limit: None,
+            has_many: false,
             filter: String::new(),
             mode: Mode::default(),
             message: String::new(),
@@ -149,11 +152,13 @@ impl View {
     /// the link nothing.
     pub fn query(&self) -> Query {
         let directions = self.status.as_ref().map_or(1, |status| status.lanes.len().max(1));
-        let share = (self.limit as usize).div_ceil(directions);
+        // A screen shows few of many, and is to be there at once.
+        let limit = self.limit.unwrap_or(if self.has_many { MANY } else { CLASSES_DEFAULT });
+        let share = (limit as usize).div_ceil(directions);
         Query {
             filter: Some(self.filter.clone()).filter(|filter| !filter.is_empty()),
             largest: Some(self.sort.choice()),
-            limit: Some(self.limit),
+            limit: Some(limit),
             per_direction: Some(share as u32),
             latest: true,
             ..Query::default()
@@ -164,7 +169,7 @@ impl View {
     /// first.
     pub fn begin(&mut self, status: Status) {
         if status.lanes.iter().any(|lane| lane.left_out > 0) {
-            self.sort = Order::Rate;
+            (self.sort, self.has_many) = (Order::Rate, true);
         }
         self.update(Update::Status(Box::new(status)));
     }
@@ -306,6 +311,8 @@ impl View {
     }
 }
 
+/// The classes that are asked for where the link has more than [`CLASSES_DEFAULT`].
+const MANY: u32 = 200;
 /// The seconds of a course.
 pub const COURSE_MAX: usize = 60;
 /// Windows that end closer to each other are the same.
