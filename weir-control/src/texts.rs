@@ -77,7 +77,8 @@ pub fn of_files(path: &Path) -> Result<Texts, String> {
 /// Returns the bytes of a file if they are text.
 fn as_text(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     let text = String::from_utf8(bytes);
-    text.map(String::into_bytes).map_err(|error| io::Error::other(format!("it is no text: {error}")))
+    text.map(String::into_bytes)
+        .map_err(|error| io::Error::other(format!("it is no text: {error}")))
 }
 
 /// Returns the texts with these values.
@@ -261,7 +262,8 @@ mod tests {
         let path = folder.path().join("d.toml");
         let File { text, .. } = texts("p.toml", "p.toml").deployment;
         std::fs::write(&path, text).expect("written");
-        std::fs::write(folder.path().join("p.toml"), b"[link]\nrate = \"\xff\"\n").expect("written");
+        std::fs::write(folder.path().join("p.toml"), b"[link]\nrate = \"\xff\"\n")
+            .expect("written");
         let why = of_files(&path).expect_err("the policy is no text");
         for part in ["p.toml", "it is no text: invalid utf-8"] {
             assert!(why.contains(part), "{part}: {why}");

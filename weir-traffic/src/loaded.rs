@@ -84,7 +84,10 @@ pub fn measure<T>(
     let to = plan.address();
     TcpStream::connect_timeout(&to, FIRST_MAX).map_err(|error| {
         let place = format!("{} port {}", plan.to, plan.port);
-        format!("nothing receives at {place}: {error}; start `weir recv --port {}` there", plan.port)
+        format!(
+            "nothing receives at {place}: {error}; start `weir recv --port {}` there",
+            plan.port
+        )
     })?;
     let idle = probe(to, Instant::now() + plan.idle, is_stopped);
     let sender = Sender::start(&plan.send_plan()?).map_err(|error| error.to_string())?;
@@ -142,11 +145,7 @@ impl LoadedPlan {
 }
 
 /// Probes until an instant. Returns how long each probe took, `None` for one that was not answered.
-fn probe(
-    to: SocketAddr,
-    until: Instant,
-    is_stopped: &dyn Fn() -> bool,
-) -> Vec<Option<Duration>> {
+fn probe(to: SocketAddr, until: Instant, is_stopped: &dyn Fn() -> bool) -> Vec<Option<Duration>> {
     let mut probes = Vec::new();
     while Instant::now() < until && probes.len() < PROBES_MAX && !is_stopped() {
         let begun = Instant::now();

@@ -50,7 +50,10 @@ mod tests {
             (&[], Err("no link of yours runs")),
             (&[("a", State::Stale), ("b", State::Denied)], Err("no link of yours runs")),
             (&[("a", State::Stale), ("b", State::Running)], Ok("/run/b.sock")),
-            (&[("a", State::Running), ("b", State::Running)], Err("`weir stop a` or `weir stop b`")),
+            (
+                &[("a", State::Running), ("b", State::Running)],
+                Err("`weir stop a` or `weir stop b`"),
+            ),
         ];
         for (links, wanted) in rows {
             let links = links.iter().map(|(name, state)| link(name, *state)).collect();

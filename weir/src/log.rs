@@ -183,7 +183,9 @@ mod tests {
             ..Entry::default()
         };
         let lines: Vec<_> = list(&[entry]).lines().map(str::to_owned).collect();
-        assert!(lines[0].starts_with("   7  1970-01-01T00:00:00") && lines[0].ends_with("(on trial)"));
+        assert!(
+            lines[0].starts_with("   7  1970-01-01T00:00:00") && lines[0].ends_with("(on trial)")
+        );
         let below = ["class.voice.rate 1 to 2 Mbit/s", "class.web.rate", "a call was bad"];
         assert_eq!(lines[1..], below.map(|line| format!("      {line}")));
     }

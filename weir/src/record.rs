@@ -1,7 +1,7 @@
 //! `weir record`: writes what a running link does to a file.
 
-use crate::{Run, link};
 use crate::output::{Exit, Format, Output};
+use crate::{Run, link};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
@@ -177,7 +177,8 @@ impl Saved {
             Format::Text => output.text(&(self.text(&path.display().to_string()) + "\n")),
         }
         if *frames == 0 && self.early().is_none() {
-            output.warn("no frame came meanwhile; `weir top` shows whether traffic passes the link");
+            output
+                .warn("no frame came meanwhile; `weir top` shows whether traffic passes the link");
         }
         self.early().map_or(Exit::Clean, |why| output.fault(&why))
     }

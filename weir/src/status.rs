@@ -19,7 +19,8 @@ use weir_control::printable::printable;
 use weir_control::protocol::{CLASSES_DEFAULT, CLASSES_MAX, Query, Sort};
 use weir_core::packet::Unread;
 use weir_link::status::{
-    ClassStatus, FaultStatus, LaneStatus, PolicyStatus, PortStatus, Processes, Status as LinkStatus, Sums,
+    ClassStatus, FaultStatus, LaneStatus, PolicyStatus, PortStatus, Processes,
+    Status as LinkStatus, Sums,
 };
 use weir_policy::deployment;
 use weir_policy::table::{Table, millis};

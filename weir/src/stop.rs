@@ -1,7 +1,7 @@
 //! `weir stop`: ends a running link.
 
-use crate::{Run, link};
 use crate::output::{Exit, Format, Output};
+use crate::{Run, link};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! `weir up`: runs a deployment.
 
-use crate::{Run, input};
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::status::table;
+use crate::{Run, input};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -192,7 +192,8 @@ mod tests {
     fn a_fault_is_known_until_it_ends_however_many_events_follow() {
         let feed = Feed::default();
         let about = About { subject: "eth0", ..About::default() };
-        let (down, busy) = (Event::at(Kind::PortDown, 7, about), Event::at(Kind::PortBusy, 8, about));
+        let (down, busy) =
+            (Event::at(Kind::PortDown, 7, about), Event::at(Kind::PortBusy, 8, about));
         // A process that was told of it before is told again.
         for event in [&down, &busy, &down] {
             feed.push(event.clone());

@@ -342,7 +342,10 @@ mod tests {
             (pattern(PATTERN_MAX + 1), Some("257 bytes; write one of at most 256")),
             (limit(CLASSES_MAX), None),
             (limit(CLASSES_MAX + 1), Some("at most 100000")),
-            (Query { filter: Some("x".repeat(300)), ..limit(1) }, Some("filter for classes has 300")),
+            (
+                Query { filter: Some("x".repeat(300)), ..limit(1) },
+                Some("filter for classes has 300"),
+            ),
             (Query { per_direction: Some(CLASSES_MAX + 1), ..limit(1) }, Some("at most 100000")),
             (Query { hosts: Some(HOSTS_MAX + 1), ..Query::default() }, Some("at most 100")),
         ];

@@ -305,8 +305,7 @@ fn every_text_of_a_status_can_be_changed() {
         ..LaneStatus::default()
     };
     let faults = vec![FaultStatus { event: text(), since: text(), text: text() }];
-    let mut status =
-        Status { ports: vec![port], lanes: vec![lane], faults, ..Status::default() };
+    let mut status = Status { ports: vec![port], lanes: vec![lane], faults, ..Status::default() };
     status.each_text(&mut |text| *text = text.replace('\u{9b}', "?"));
     let json = serde_json::to_string(&status).expect("it is JSON");
     assert!(!json.contains('\u{9b}'), "{json}");

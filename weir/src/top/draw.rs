@@ -98,7 +98,8 @@ fn ports(status: &Status) -> String {
     // A foreign link may say any number.
     let sum = |of: fn(&LaneStatus) -> u64| status.lanes.iter().map(of).fold(0, u64::saturating_add);
     let (left_out, all) = (sum(|lane| lane.left_out), sum(|lane| lane.sums.leaves));
-    let more = (left_out > 0).then(|| format!("{left_out} of {all} classes not shown, / finds any"));
+    let more =
+        (left_out > 0).then(|| format!("{left_out} of {all} classes not shown, / finds any"));
     more.into_iter().chain(status.ports.iter().map(port)).collect::<Vec<_>>().join(" | ")
 }
 
@@ -284,12 +285,7 @@ fn shares(lane: &LaneStatus, row: &Row) -> String {
 
 fn tell_inner(lane: &LaneStatus, row: &Row, inner: &InnerStatus) -> Vec<String> {
     vec![
-        format!(
-            "{}: {} leaves below it; {}",
-            row.name,
-            row.leaves,
-            parameters(&inner.parameters)
-        ),
+        format!("{}: {} leaves below it; {}", row.name, row.leaves, parameters(&inner.parameters)),
         shares(lane, row),
         format!("1 s: sent {}bit/s, lent {}bit/s", short(row.rate_bps), short(row.lent_bps)),
     ]

@@ -320,7 +320,8 @@ fn any_size_and_any_status_is_drawn() {
 
 #[test]
 fn the_link_is_asked_for_what_the_screen_can_show() {
-    let two = Status { lanes: vec![status().lanes.remove(0), status().lanes.remove(0)], ..status() };
+    let two =
+        Status { lanes: vec![status().lanes.remove(0), status().lanes.remove(0)], ..status() };
     let mut view = view(two);
     let query = view.query();
     assert_eq!((query.limit, query.per_direction, query.sort), (Some(1000), Some(500), None));
@@ -336,7 +337,11 @@ fn the_link_is_asked_for_what_the_screen_can_show() {
     for (pressed, largest, filter) in rows {
         press(&mut view, pressed);
         let query = view.query();
-        assert_eq!((query.largest, query.filter.as_deref()), (Some(largest), filter), "{pressed:?}");
+        assert_eq!(
+            (query.largest, query.filter.as_deref()),
+            (Some(largest), filter),
+            "{pressed:?}"
+        );
     }
 }
 

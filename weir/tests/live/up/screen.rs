@@ -14,7 +14,9 @@ use std::time::Duration;
 use weir_host::netns::NetNs;
 use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
-use weir_testbed::{Host, Process, Scene, Stream, StreamConfig, children, signal, until_ok, until_some};
+use weir_testbed::{
+    Host, Process, Scene, Stream, StreamConfig, children, signal, until_ok, until_some,
+};
 
 pub const TESTS: &[Test] = &[
     ("a_terminal_shows_the_link_and_follows_keys", a_terminal_shows_the_link),
@@ -339,14 +341,20 @@ fn many_are_summed() -> Outcome {
         Ok(serde_json::from_str(&scene.weir(&[&fixed, words].concat())?.stdout)?)
     };
     let is_told = |status: &Status| {
-        status.lanes.iter().all(|lane| lane.sums.sent_bps > 1e6 && lane.inner[0].sums.leaves == 5000)
+        status
+            .lanes
+            .iter()
+            .all(|lane| lane.sums.sent_bps > 1e6 && lane.inner[0].sums.leaves == 5000)
     };
     let shown = until_some("both sums are of more than nothing", || {
         status(&[]).ok().filter(|status| status.lanes.len() == 2 && is_told(status))
     })?;
     for lane in &shown.lanes {
         let shows = |name: &str| lane.classes.iter().any(|class| class.name == name);
-        assert!(shows(&name(1)) && shows(&name(SENDERS)), "those that send are among the first 1000");
+        assert!(
+            shows(&name(1)) && shows(&name(SENDERS)),
+            "those that send are among the first 1000"
+        );
     }
 
     let screen = Screen::start(&scene)?;
@@ -357,7 +365,8 @@ fn many_are_summed() -> Outcome {
     })?;
     assert!(!screen.text()?.contains("-0"), "{}", screen.text()?);
     screen.press(&["/", "s77", "Enter"])?;
-    screen.until("any class is found, and sums stay", |text| is_busy(text) && shows(text, "s770"))?;
+    screen
+        .until("any class is found, and sums stay", |text| is_busy(text) && shows(text, "s770"))?;
     screen.press(&["q"])?;
 
     let largest: Vec<_> = (1..=SENDERS).rev().map(name).collect();
