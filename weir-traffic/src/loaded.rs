@@ -184,7 +184,7 @@ const PACE: Duration = Duration::from_millis(25);
 const PROBE_MAX: Duration = Duration::from_secs(1);
 const FIRST_MAX: Duration = Duration::from_secs(3);
 const LATE_MAX: Duration = Duration::from_secs(5);
-/// Bound: probes of a measurement; then it goes on without them.
+/// Bound: probes of a measurement; then it ends early, after hours.
 const PROBES_MAX: usize = 1 << 20;
 
 #[cfg(test)]

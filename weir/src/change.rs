@@ -154,7 +154,7 @@ pub fn done(output: &Output, name: &str, control: Option<&PathBuf>, request: &Re
     }
 }
 
-/// What stands above the findings of a `weir set`: they name lines of a file that has none of it.
+/// The line above the findings of a `weir set`, which name lines that the file does not have.
 const WOULD_BE_WRONG: &str =
     "with these values the policy would be wrong, as follows; its file is as it was\n";
 

@@ -1,6 +1,7 @@
 //! `weir status`: shows the counters of a running link.
 
 mod hosts;
+mod left_out;
 mod plot;
 mod sessions;
 mod watch;
@@ -19,8 +20,7 @@ use weir_control::printable::printable;
 use weir_control::protocol::{CLASSES_DEFAULT, CLASSES_MAX, Query, Sort};
 use weir_core::packet::Unread;
 use weir_link::status::{
-    ClassStatus, FaultStatus, LaneStatus, PolicyStatus, PortStatus, Processes,
-    Status as LinkStatus, Sums,
+    ClassStatus, FaultStatus, LaneStatus, PolicyStatus, PortStatus, Processes, Status as LinkStatus,
 };
 use weir_policy::deployment;
 use weir_policy::table::{Table, millis};
@@ -73,8 +73,8 @@ struct Classes {
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     top: Option<u32>,
     /// The key by which classes are sorted, the largest first: bytes sent (rate), p99 (delay),
-    /// frames dropped and lost (drops), all since the start, bytes that wait (backlog), or the first
-    /// three in the last seconds (recent-rate, recent-delay, recent-drops).
+    /// frames dropped and lost (drops), all since the start, bytes that wait (backlog), or the
+    /// first three in the last seconds (recent-rate, recent-delay, recent-drops).
     #[arg(long, value_name = "KEY", value_parser = sort_key)]
     sort: Option<Sort>,
     /// At most so many classes, those that sent most in the last second unless there is a `--sort`;
@@ -287,7 +287,7 @@ pub fn table(status: &LinkStatus) -> String {
                 text.push_str(&hosts::text(&class.name, hosts));
             }
         }
-        text.push_str(&left_out(lane));
+        text.push_str(&left_out::text(lane));
         text.push_str(&policy(lane));
         if let Some(ages) = ages(lane) {
             let _ =
@@ -300,23 +300,6 @@ pub fn table(status: &LinkStatus) -> String {
         }
     }
     text
-}
-
-/// Returns the line about classes that are not shown, with the sums over all.
-fn left_out(lane: &LaneStatus) -> String {
-    if lane.left_out == 0 {
-        return String::new();
-    }
-    let more = if lane.left_out == 1 { "class is" } else { "classes are" };
-    let Sums { leaves, sent, lost, backlog, sent_bps, .. } = &lane.sums;
-    format!(
-        "{} {more} not shown; see --class, --top and --limit\nall {leaves} classes: {} packets sent, \
-         {:.3} Mbit/s now, {lost} dropped or lost, {} wait\n",
-        lane.left_out,
-        sent.packets,
-        sent_bps / 1e6,
-        backlog.packets
-    )
 }
 
 /// Names the processes of a link, and says what the lack of a keeper means.
@@ -462,6 +445,7 @@ const AGE_MAX_NS: u64 = 3_000_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_link::status::Sums;
 
     #[test]
     fn it_names_the_processes_and_says_that_the_keeper_is_gone() {

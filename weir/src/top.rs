@@ -52,8 +52,8 @@ pub struct Top {
     /// The time between two looks at the link [default: 1s].
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
-    /// At most so many classes of all directions together, those that come first in the chosen order
-    /// [default: 1000, or 200 of a link that has more].
+    /// At most so many classes of all directions together, those that come first in the chosen
+    /// order [default: 1000, or 200 of a link that has more].
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(CLASSES_MAX)))]
     limit: Option<u32>,

@@ -178,8 +178,9 @@ const SECONDS_DEFAULT: Duration = Duration::from_secs(10);
 const SECONDS_MIN: Duration = Duration::from_millis(500);
 const SECONDS_MAX: Duration = Duration::from_secs(3600);
 const IDLE_MIN: Duration = Duration::from_millis(500);
-/// Bound: connections of a load; and the bits that number them.
-const FLOWS_MAX: i64 = 1 << FLOWS_BITS;
+/// Bound: connections of a load; more are refused.
+const FLOWS_MAX: i64 = 64;
+/// The bits that number them.
 const FLOWS_BITS: u32 = 6;
 /// Classes that are shown of each direction.
 const CLASSES: u32 = 5;

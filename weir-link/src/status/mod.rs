@@ -2,8 +2,8 @@
 //!
 //! The run loop copies raw counts into a snapshot, a bounded part at each look ([`publisher`]), and
 //! puts it on a [`board::Board`]. Other threads make [`Status`] of it, whole or of the classes that
-//! a [`query::Query`] asks for, with the sums over all ([`Sums`]). So a reader costs the loop the same however much it
-//! reads, and neither ever waits for the other.
+//! a [`query::Query`] asks for, with the sums over all ([`Sums`]). So a reader costs the loop the
+//! same however much it reads, and neither ever waits for the other.
 
 pub mod board;
 mod counts;
@@ -25,10 +25,9 @@ pub(crate) use counts::{Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, 
 pub use history::History;
 pub use hosts::{HostStatus, HostsStatus};
 pub(crate) use publisher::{Publisher, Source};
-pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Windows};
+pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Sums, Windows};
 pub use shape::Shape;
 pub(crate) use shape::inner_status;
-pub use sums::Sums;
 pub(crate) use tenants::Tenant;
 
 use schemars::JsonSchema;

@@ -12,7 +12,7 @@ use weir_core::units::Instant;
 
 use super::Status;
 use super::board::Board;
-use super::counts::{Delay, LaneLabels, Rows, Snapshot};
+use super::counts::{Delay, LaneLabels, LeafCounts, Rows, Snapshot};
 use super::history::Recents;
 use weir_host::wait::monotonic_ns;
 
@@ -206,19 +206,10 @@ fn choose(all: &[Seen], query: &Query) -> Vec<Candidate> {
         lanes.flat_map(move |(lane, labels)| {
             let first = number;
             number += labels.leaves.len();
-            let filter = query.filter.as_deref().map(|text| Filter::of(labels, text));
-            let is_meant = move |leaf: &usize| {
-                let is_it = |name: &str| {
-                    let passes = |filter: &Filter| filter.passes(labels, *leaf, name);
-                    query.matches(name) && filter.as_ref().is_none_or(passes)
-                };
-                let counted = snapshot.leaves[first + leaf].tenant;
-                let at_place = labels.shape.tenants().has_name(*leaf, counted, is_it);
-                at_place.unwrap_or_else(|| is_it(&labels.leaves[*leaf]))
-            };
-            (0..labels.leaves.len()).filter(is_meant).map(move |leaf| {
-                let (way, number) = ((index, lane), first + leaf);
-                Candidate { way, leaf: LeafId(leaf as u32), number }
+            of_lane(query, labels, &snapshot.leaves[first..number]).map(move |leaf| Candidate {
+                way: (index, lane),
+                leaf: LeafId(leaf as u32),
+                number: first + leaf,
             })
         })
     });
@@ -248,6 +239,23 @@ fn choose(all: &[Seen], query: &Query) -> Vec<Candidate> {
         order(&mut chosen, sort);
     }
     chosen
+}
+
+/// Returns the leaves of a lane whose names the query asks for, in their order.
+fn of_lane<'a>(
+    query: &'a Query,
+    labels: &'a LaneLabels,
+    counts: &'a [LeafCounts],
+) -> impl Iterator<Item = usize> + 'a {
+    let filter = query.filter.as_deref().map(|text| Filter::of(labels, text));
+    (0..labels.leaves.len()).filter(move |leaf| {
+        let is_it = |name: &str| {
+            let passes = |filter: &Filter| filter.passes(labels, *leaf, name);
+            query.matches(name) && filter.as_ref().is_none_or(passes)
+        };
+        let at_place = labels.shape.tenants().has_name(*leaf, counts[*leaf].tenant, is_it);
+        at_place.unwrap_or_else(|| is_it(&labels.leaves[*leaf]))
+    })
 }
 
 /// Returns the first candidates of each direction, no more than so many, in their order.

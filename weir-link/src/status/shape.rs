@@ -14,8 +14,7 @@ use weir_policy::Policy;
 use weir_policy::calculus::Effective;
 use weir_policy::fluid;
 
-use super::recent::{InnerStatus, PolicyStatus};
-use super::sums::Sums;
+use super::recent::{InnerStatus, PolicyStatus, Sums};
 use super::tenants::Tenants;
 
 /// The classes of a policy, with what they may have.

@@ -4,38 +4,13 @@
 //! A reader's thread makes them of the snapshot that it has; the loop does nothing for them.
 //! Invariant: a leaf is counted in the sums of its direction and of each class above it, once.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use weir_core::ids::LeafId;
 
 use super::Amount;
 use super::counts::Snapshot;
 use super::history::{Lent, Recents};
-use super::recent::Recent;
+use super::recent::{Recent, Sums};
 use super::shape::Shape;
-
-/// The sums of leaves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Sums {
-    /// The number of leaves that they are of.
-    pub leaves: u64,
-    /// Packets sent since the start.
-    pub sent: Amount,
-    /// Packets dropped, and frames lost before or behind the link, since the start.
-    pub lost: u64,
-    /// Packets that wait.
-    pub backlog: Amount,
-    /// Bits sent in the last second, a second.
-    pub sent_bps: f64,
-    /// Packets dropped and frames lost in the last second, a second.
-    pub lost_pps: f64,
-    /// Bits that the class, or the link, lent to them in the last second, a second.
-    pub lent_bps: f64,
-    /// The longest p99 of a leaf in the last ten seconds, in µs; `None` if nothing left in them, or
-    /// where delays are not measured.
-    pub p99_us: Option<f64>,
-}
 
 impl Sums {
     fn add_recent(&mut self, recent: &Recent) {

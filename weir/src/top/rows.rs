@@ -1,8 +1,8 @@
 //! The rows of the screen: the directions of a link, and below each its classes as a tree.
 //!
 //! Those with children show the sums that the link made of all their classes, also of those that it
-//! left out. A status may come from a foreign socket, so places of parents and lenders are checked: a parent
-//! stands before its children in the list, and so no loop can be.
+//! left out. A status may come from a foreign socket, so places of parents and lenders are checked:
+//! a parent stands before its children in the list, and so no loop can be.
 
 use super::view::Order;
 use std::collections::BTreeSet;

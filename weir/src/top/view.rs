@@ -101,8 +101,8 @@ impl Order {
         Self::ALL[self as usize].1
     }
 
-    /// Returns the key by which the link chooses classes where not all are asked for. In the order of
-    /// the policy those that send, too: the first of many may be idle.
+    /// Returns the key by which the link chooses classes where not all are asked for. In the order
+    /// of the policy those that send, too: the first of many may be idle.
     fn choice(self) -> Sort {
         match self {
             Self::Policy | Self::Rate => Sort::RecentRate,

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use weir_control::client;
+use weir_control::protocol::{Answer, Request, Since};
 use weir_host::bpf::{Code, Hook, Kind, Program};
 use weir_host::ethtool;
 use weir_host::netns::NetNs;
@@ -434,6 +436,10 @@ fn an_interface_that_comes_back_is_shaped() -> Outcome {
     Netlink::open_in(weir)?.add_address(RIGHT, ROUTER.into(), 24)?;
     let before = scene.await_status("it is back", all("up"))?;
     assert_eq!(before.ports[0].rebinds, 1);
+    let events = client::call(&scene.socket(), &Request::Events(Since::default()))?;
+    let Answer::Events(events) = events else { return Err("other than events".into()) };
+    let gone = events.events.iter().filter(|event| event["event"] == "port-gone");
+    assert_eq!(gone.count(), 1, "both its ports are of one interface: {events:?}");
     echo(weir, server, SERVER.into(), 100)?;
     for (lane, before) in scene.status()?.lanes.iter().zip(before.lanes) {
         assert!(lane.classes[0].sent.packets > before.classes[0].sent.packets, "{lane:?}");
