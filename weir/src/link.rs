@@ -38,30 +38,26 @@ fn only(links: Vec<Found>, verb: &str) -> Result<PathBuf, String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_only_link_is_meant_and_of_several_one_must_be_named() {
-        let link = |name: &str, state| Found {
-            name: name.to_owned(),
+    fn check(links: &[(&str, State)], wanted: Result<&str, &str>) {
+        let link = |(name, state): &(&str, State)| Found {
+            name: (*name).to_owned(),
             path: PathBuf::from(format!("/run/{name}.sock")),
             uid: 0,
-            state,
+            state: *state,
         };
-        let rows: [(&[(&str, State)], Result<&str, &str>); 4] = [
-            (&[], Err("no link of yours runs")),
-            (&[("a", State::Stale), ("b", State::Denied)], Err("no link of yours runs")),
-            (&[("a", State::Stale), ("b", State::Running)], Ok("/run/b.sock")),
-            (
-                &[("a", State::Running), ("b", State::Running)],
-                Err("`weir stop a` or `weir stop b`"),
-            ),
-        ];
-        for (links, wanted) in rows {
-            let links = links.iter().map(|(name, state)| link(name, *state)).collect();
-            match (only(links, "stop"), wanted) {
-                (Ok(path), Ok(wanted)) => assert_eq!(path, PathBuf::from(wanted)),
-                (Err(why), Err(part)) => assert!(why.contains(part), "{part}: {why}"),
-                (found, _) => panic!("{wanted:?}: {found:?}"),
-            }
+        match (only(links.iter().map(link).collect(), "stop"), wanted) {
+            (Ok(path), Ok(wanted)) => assert_eq!(path, PathBuf::from(wanted)),
+            (Err(why), Err(part)) => assert!(why.contains(part), "{part}: {why}"),
+            (found, _) => panic!("{wanted:?}: {found:?}"),
         }
+    }
+
+    #[test]
+    fn the_only_link_is_meant_and_of_several_one_must_be_named() {
+        use State::{Denied, Running, Stale};
+        check(&[], Err("no link of yours runs"));
+        check(&[("a", Stale), ("b", Denied)], Err("no link of yours runs"));
+        check(&[("a", Stale), ("b", Running)], Ok("/run/b.sock"));
+        check(&[("a", Running), ("b", Running)], Err("`weir stop a` or `weir stop b`"));
     }
 }

@@ -125,17 +125,24 @@ fn grade(added_ms: f64) -> &'static str {
     GRADES.iter().find(|(below, _)| added_ms < *below).map_or("F", |(_, grade)| grade)
 }
 
+/// Makes the text of one row.
+type Cell = fn(&Tried) -> String;
+
+/// Formats a time in ms.
+fn ms(ms: f64) -> String {
+    millis(ms * 1e3)
+}
+
 /// Formats a result, beside an earlier one.
 fn shown(now: &Tried, before: Option<&Tried>) -> String {
-    let ms = |ms: f64| millis(ms * 1e3);
-    let rows: [(&str, &dyn Fn(&Tried) -> String); 7] = [
-        ("idle, median ms", &|tried| ms(tried.measured.idle.p50_ms)),
-        ("full, median ms", &|tried| ms(tried.measured.loaded.p50_ms)),
-        ("full, 95 in 100 below ms", &|tried| ms(tried.measured.loaded.p95_ms)),
-        ("full, unanswered", &|tried| tried.measured.loaded.lost.to_string()),
-        ("added by the load, ms", &|tried| ms(tried.measured.added_ms)),
-        ("throughput, Mbit/s", &|tried| megabits(tried.measured.mbit_s * 1e6)),
-        ("grade", &|tried| tried.grade.clone()),
+    let rows: [(&str, Cell); 7] = [
+        ("idle, median ms", |tried| ms(tried.measured.idle.p50_ms)),
+        ("full, median ms", |tried| ms(tried.measured.loaded.p50_ms)),
+        ("full, 95 in 100 below ms", |tried| ms(tried.measured.loaded.p95_ms)),
+        ("full, unanswered", |tried| tried.measured.loaded.lost.to_string()),
+        ("added by the load, ms", |tried| ms(tried.measured.added_ms)),
+        ("throughput, Mbit/s", |tried| megabits(tried.measured.mbit_s * 1e6)),
+        ("grade", |tried| tried.grade.clone()),
     ];
     let mut table = match before {
         Some(_) => Table::new(["", "before", "now"]),
