@@ -23,7 +23,7 @@ pub const OWNER_REQUEST_MAX: usize = 64 << 20;
 /// The most descriptors that come with an answer.
 pub const DESCRIPTORS_MAX: usize = 64;
 /// The version of the requests and of their routes; docs/api.md says what may change within one.
-pub const VERSION: &str = "1.4.0";
+pub const VERSION: &str = "1.5.0";
 
 /// The type of a record.
 pub const PCAPNG: &str = "application/x-pcapng";

@@ -68,8 +68,17 @@ pub fn of_files(path: &Path) -> Result<Texts, String> {
     let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
     let deployment = File { name: path.display().to_string(), text };
     let mut texts = Texts { deployment, ..Texts::default() };
-    complete(&mut texts, &file::read_named).1?;
+    // A link gets texts, and could only say that it lacks a file that is none.
+    let read = |path: &Path| as_text(file::read_named(path)?);
+    complete(&mut texts, &read).1?;
     Ok(texts)
+}
+
+/// Returns the bytes of a file if they are text.
+fn as_text(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    let text = String::from_utf8(bytes);
+    text.map(String::into_bytes)
+        .map_err(|error| io::Error::other(format!("it is no text: {error}")))
 }
 
 /// Returns the texts with these values.
@@ -245,6 +254,20 @@ mod tests {
         let (outcome, read_all) = complete(&mut texts, &weir_policy::file::none);
         assert!(outcome.plan.is_none());
         assert!(read_all.is_err_and(|why| why.starts_with("it names p.toml: ")));
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_is_named_as_such() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("d.toml");
+        let File { text, .. } = texts("p.toml", "p.toml").deployment;
+        std::fs::write(&path, text).expect("written");
+        std::fs::write(folder.path().join("p.toml"), b"[link]\nrate = \"\xff\"\n")
+            .expect("written");
+        let why = of_files(&path).expect_err("the policy is no text");
+        for part in ["p.toml", "it is no text: invalid utf-8"] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub mod arrivals;
 pub mod count;
 pub mod flood;
 pub mod frame;
+pub mod loaded;
 pub mod mark;
 pub mod measure;
 mod neighbour;

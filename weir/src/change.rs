@@ -71,7 +71,13 @@ pub fn ask(name: &str, control: Option<&PathBuf>, request: &Request) -> Result<A
 /// Requests a change and prints the result.
 pub fn change(output: &Output, name: &str, options: &Options, request: &Request) -> Exit {
     match ask(name, options.control.as_ref(), request) {
-        Ok(Answer::Changed(changed)) => print(output, name, options.dry_run, &changed),
+        Ok(Answer::Changed(changed)) => {
+            let is_set = matches!(request, Request::Set { .. });
+            if is_set && changed.errors > 0 && output.format == Format::Text {
+                output.text(WOULD_BE_WRONG);
+            }
+            print(output, name, options.dry_run, &changed)
+        }
         Ok(_) => output.refuse(OTHER),
         Err(why) => output.refuse(&why),
     }
@@ -147,6 +153,10 @@ pub fn done(output: &Output, name: &str, control: Option<&PathBuf>, request: &Re
         Err(why) => output.refuse(&why),
     }
 }
+
+/// The line above the findings of a `weir set`, which name lines that the file does not have.
+const WOULD_BE_WRONG: &str =
+    "with these values the policy would be wrong, as follows; its file is as it was\n";
 
 /// Why an answer cannot be used.
 pub const OTHER: &str = "the link gave another answer than asked for";

@@ -312,8 +312,8 @@ fn next_steps(names: &[String], host: Option<&str>) -> String {
          check:   weir check {deployment} --bounds\n\
          run:     weir up {deployment}     (as root, {place})\n\
          see:     weir status {NAME} --hosts 5     (who sends, what waits, and what was lost)\n\
-         try:     ping a far host while something uploads: it takes a few ms longer than on an \
-         idle line, and without Weir often hundreds\n\
+         try:     weir try ADDRESS     (where `weir recv` runs, behind the line: what its load \
+         adds to the latency; a few ms, and without Weir often hundreds)\n\
          change:  weir set {NAME} upload:link.rate=9Mbit/s     (the line became slower: all \
          classes follow)\n"
     )

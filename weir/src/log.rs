@@ -10,7 +10,6 @@ use weir_control::protocol::{Answer, Entry, InForce, PolicyOf, Request};
 use weir_host::wait::realtime_ns;
 use weir_link::events::rfc3339;
 use weir_link::events::time::rfc3339_s;
-use weir_policy::table::Table;
 
 /// Lists the last changes of a running link: number, time, user, what changed, and why.
 ///
@@ -44,7 +43,7 @@ impl Run for Log {
         match change::ask(&name, self.control.as_ref(), &Request::Log {}) {
             Ok(Answer::Log(entries)) => {
                 match output.format {
-                    Format::Text => output.table(&table(&entries)),
+                    Format::Text => output.text(&list(&entries)),
                     Format::Json => {
                         let rows: Vec<_> = entries.iter().map(row).collect();
                         output.json(&json!({ "changes": rows }));
@@ -124,21 +123,24 @@ fn row(entry: &Entry) -> serde_json::Value {
     })
 }
 
-fn table(entries: &[Entry]) -> Table {
-    let heads = ["change", "time", "user", "by", "what", "reason"];
-    let mut table = Table::new(heads).words(&[1, 2, 3, 4, 5]);
+/// Returns a line for each change, and below it what changed and why: neither is short.
+fn list(entries: &[Entry]) -> String {
+    let mut text = String::new();
     for entry in entries {
+        let user = entry.user.map(places::user).unwrap_or_default();
         let on_trial = if entry.on_trial { " (on trial)" } else { "" };
-        table.row([
-            entry.number.to_string(),
+        let head = format!(
+            "{:>4}  {}  {user:<8}  {}{on_trial}",
+            entry.number,
             rfc3339_s(entry.at_ns),
-            entry.user.map(places::user).unwrap_or_default(),
-            format!("{}{on_trial}", entry.origin.word()),
-            entry.what.clone(),
-            entry.reason.clone(),
-        ]);
+            entry.origin.word()
+        );
+        text += &format!("{}\n", head.trim_end());
+        for line in [&entry.what, &entry.reason].into_iter().flat_map(|said| said.lines()) {
+            text += &format!("      {line}\n");
+        }
     }
-    table
+    text
 }
 
 #[cfg(test)]
@@ -169,6 +171,23 @@ mod tests {
             "# a.toml: up, in; {id}\n[link] # a.toml\n\n# b.toml: down; {id}\n[link] # b.toml\n"
         );
         assert_eq!(told, Ok(expected));
+    }
+
+    #[test]
+    fn a_change_is_a_line_with_what_and_why_below_it() {
+        let entry = Entry {
+            number: 7,
+            what: "class.voice.rate 1 to 2 Mbit/s\nclass.web.rate".to_owned(),
+            reason: "a call was bad".to_owned(),
+            on_trial: true,
+            ..Entry::default()
+        };
+        let lines: Vec<_> = list(&[entry]).lines().map(str::to_owned).collect();
+        assert!(
+            lines[0].starts_with("   7  1970-01-01T00:00:00") && lines[0].ends_with("(on trial)")
+        );
+        let below = ["class.voice.rate 1 to 2 Mbit/s", "class.web.rate", "a call was bad"];
+        assert_eq!(lines[1..], below.map(|line| format!("      {line}")));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
 //! line in `verbs` below. `weir-cli` has what all verbs share: `output` (format, colour, exit
 //! codes), `input` and `whole_file` (the files that a user names) and `picture`. `change.rs` has
-//! what the verbs that change a link share.
+//! what the verbs that change a link share, `link.rs` finds the link.
 
 mod change;
 mod kind;
+mod link;
 mod python;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -98,6 +99,7 @@ verbs! {
         fork::Fork,
     ;
     "Measure":
+        r#try::Try,
         send::Send,
         recv::Recv,
         measure::Measure,
@@ -144,6 +146,8 @@ fn grouped(command: clap::Command) -> clap::Command {
     for (group, verbs) in GROUPS {
         text += &format!("\n{group}:\n");
         for name in *verbs {
+            // `try` is a word of Rust, too.
+            let name = name.trim_start_matches("r#");
             let verb = command.find_subcommand(name).filter(|verb| !verb.is_hide_set());
             if let Some(about) = verb.and_then(clap::Command::get_about) {
                 text += &format!("  {name:<12} {about}\n");

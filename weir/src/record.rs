@@ -1,7 +1,7 @@
 //! `weir record`: writes what a running link does to a file.
 
-use crate::Run;
 use crate::output::{Exit, Format, Output};
+use crate::{Run, link};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Read, Write};
@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weir_cli::time::{LEAST, YEAR, seconds};
 use weir_control::client;
-use weir_control::places::Places;
 use weir_control::protocol::Request;
 use weir_host::signals::StopSignal;
 use weir_trace::record::{End, Fate, RecordFault, RecordReader, Step};
@@ -26,10 +25,9 @@ use weir_trace::record::{End, Fate, RecordFault, RecordReader, Step};
 /// A full disk or a slow reader ends the record and never the link: then this exits 1. Exits 2 if
 /// nothing was recorded. docs/record.md describes the file.
 #[derive(clap::Args)]
-#[command(override_usage = "weir record [OPTIONS] <NAME|--control <SOCKET>> -o <FILE>")]
+#[command(override_usage = "weir record [OPTIONS] [NAME|--control <SOCKET>] -o <FILE>")]
 pub struct Record {
-    /// The name of the deployment, not its file; needed unless there is a `--control`.
-    #[arg(required_unless_present = "control")]
+    /// The name of the deployment, not its file; not needed where only one link runs.
     name: Option<String>,
     /// The control socket, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET")]
@@ -83,8 +81,7 @@ pub fn save(link: &Link, request: &Request, path: &Path, output: &Output) -> Exi
 /// # Errors
 /// When there is no record; the text says why. One that ends early is none.
 pub fn fetch(link: &Link, request: &Request, path: &Path) -> Result<Saved, String> {
-    let name = link.name.clone().unwrap_or_default();
-    let socket = link.control.clone().map_or_else(|| Places::of_process().find(&name), Ok)?;
+    let socket = link::socket(link.name.as_deref(), link.control.as_ref(), "record")?;
     let stream = client::follow(&socket, request)?;
     // Before signals are handled: to open a pipe that nobody reads waits for ever.
     let to: Box<dyn Write + Send> = match is_standard(path) {
@@ -178,6 +175,10 @@ impl Saved {
                 "fault": fault,
             })),
             Format::Text => output.text(&(self.text(&path.display().to_string()) + "\n")),
+        }
+        if *frames == 0 && self.early().is_none() {
+            output
+                .warn("no frame came meanwhile; `weir top` shows whether traffic passes the link");
         }
         self.early().map_or(Exit::Clean, |why| output.fault(&why))
     }

@@ -91,8 +91,8 @@ pub struct Send {
 
 /// A receiver's address, and the interface to which a link-local one belongs.
 #[derive(Clone)]
-struct Receiver {
-    address: IpAddr,
+pub(crate) struct Receiver {
+    pub address: IpAddr,
     interface: Option<String>,
 }
 
@@ -235,7 +235,7 @@ impl Send {
 
 impl Receiver {
     /// Returns the number of the interface, 0 where none is needed.
-    fn zone(&self, is_raw: bool) -> Result<u32, String> {
+    pub fn zone(&self, is_raw: bool) -> Result<u32, String> {
         let (address, interface) = (self.address, self.interface.as_deref());
         let is_link_local = match address {
             IpAddr::V6(address) => address.is_unicast_link_local(),
@@ -255,7 +255,7 @@ impl Receiver {
 }
 
 /// Parses a receiver's address.
-fn receiver(text: &str) -> Result<Receiver, String> {
+pub(crate) fn receiver(text: &str) -> Result<Receiver, String> {
     let (address, interface) = match text.split_once('%') {
         Some((address, interface)) => (address, Some(interface.to_owned())),
         None => (text, None),

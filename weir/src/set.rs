@@ -33,10 +33,11 @@ impl Run for Set {
             (false, Some((name, words))) => (name.as_str(), words),
             _ => ("", self.words.as_slice()),
         };
-        if words.is_empty() && name.contains('=') {
+        if name.contains('=') {
+            let all = self.words.join(" ");
             return output.refuse(&format!(
                 "`{name}` is what to set, and no link is named; write the name of the deployment \
-                 before it: `weir set home {name}`"
+                 before it: `weir set home {all}`"
             ));
         }
         if words.is_empty() {

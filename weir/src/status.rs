@@ -1,6 +1,7 @@
 //! `weir status`: shows the counters of a running link.
 
 mod hosts;
+mod left_out;
 mod plot;
 mod sessions;
 mod watch;
@@ -16,10 +17,10 @@ use std::time::Duration;
 use weir_control::client;
 use weir_control::places::{self, Found, Places, State};
 use weir_control::printable::printable;
-use weir_control::protocol::{Query, Sort};
+use weir_control::protocol::{CLASSES_DEFAULT, CLASSES_MAX, Query, Sort};
 use weir_core::packet::Unread;
 use weir_link::status::{
-    ClassStatus, LaneStatus, PolicyStatus, PortStatus, Processes, Status as LinkStatus,
+    ClassStatus, FaultStatus, LaneStatus, PolicyStatus, PortStatus, Processes, Status as LinkStatus,
 };
 use weir_policy::deployment;
 use weir_policy::table::{Table, millis};
@@ -68,14 +69,16 @@ struct Classes {
     /// Only classes with such a name: `*` stands for any characters, `?` for one.
     #[arg(long, value_name = "PATTERN")]
     class: Option<String>,
-    /// Show only the N largest classes by the key of `--sort`.
+    /// Of each direction show only the N largest classes by the key of `--sort`.
     #[arg(long, value_name = "N", conflicts_with = "limit")]
     top: Option<u32>,
     /// The key by which classes are sorted, the largest first: bytes sent (rate), p99 (delay),
-    /// frames dropped and lost (drops), or bytes that wait (backlog).
+    /// frames dropped and lost (drops), all since the start, bytes that wait (backlog), or the
+    /// first three in the last seconds (recent-rate, recent-delay, recent-drops).
     #[arg(long, value_name = "KEY", value_parser = sort_key)]
     sort: Option<Sort>,
-    /// At most so many classes, or sessions [default: 1000].
+    /// At most so many classes, those that sent most in the last second unless there is a `--sort`;
+    /// or sessions [default: 1000].
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
     /// Below each class in which hosts take turns, the N hosts that sent most: what each sent, what
@@ -104,20 +107,37 @@ pub fn fetch(
 }
 
 impl Classes {
+    /// Returns whether no option chooses classes.
+    fn is_default(&self) -> bool {
+        let Self { class, top, sort, limit, hosts } = self;
+        let numbers = [top, limit, hosts];
+        class.is_none() && sort.is_none() && numbers.iter().all(|number| number.is_none())
+    }
+
+    /// The largest of each direction with `--top`. Otherwise, where not all fit, those that send.
     fn query(self) -> Query {
         let sort = self.sort.or(self.top.map(|_| Sort::Rate));
-        let limit = self.top.or(self.limit);
-        Query { class: self.class, sort, limit, hosts: self.hosts, ..Query::default() }
+        let is_long = self.top.is_some_and(|top| top > CLASSES_DEFAULT / 2);
+        Query {
+            class: self.class,
+            sort,
+            largest: sort.or(Some(Sort::RecentRate)),
+            limit: self.limit.or(is_long.then_some(CLASSES_MAX)),
+            per_direction: self.top,
+            hosts: self.hosts,
+            ..Query::default()
+        }
     }
 }
 
 impl Run for Status {
     fn run(self, output: &Output) -> Exit {
-        let query = self.classes.query();
         let repeated = self.watch || self.plot.is_some() || self.reservations;
-        if self.control.is_none() && self.name.is_none() && !repeated && query == Query::default() {
+        let is_default = !repeated && self.classes.is_default();
+        if self.control.is_none() && self.name.is_none() && is_default {
             return list(output);
         }
+        let query = self.classes.query();
         let find = || match (&self.control, &self.name) {
             (Some(socket), _) => Ok(socket.clone()),
             (None, Some(name)) => Places::of_process().find(name),
@@ -168,7 +188,8 @@ impl Run for Status {
 /// Shows a status; a pattern that no class matches is a fault of who wrote it.
 fn show(status: &LinkStatus, query: &Query, output: &Output) -> Exit {
     let is_empty = status.lanes.iter().all(|lane| lane.classes.is_empty());
-    if let Some(pattern) = query.class.as_ref().filter(|_| is_empty && query.limit != Some(0)) {
+    let wants_none = query.limit.min(query.per_direction) == Some(0);
+    if let Some(pattern) = query.class.as_ref().filter(|_| is_empty && !wants_none) {
         return output.fault(&format!("no class matches `{}`", printable(pattern)));
     }
     match output.format {
@@ -252,6 +273,9 @@ pub fn table(status: &LinkStatus) -> String {
     if let Some(processes) = &status.processes {
         let _ = writeln!(text, "{}", owners(processes));
     }
+    for FaultStatus { since, text: fault, .. } in &status.faults {
+        let _ = writeln!(text, "fault since {since}: {fault}");
+    }
     for port in &status.ports {
         text.push_str(&describe(port));
     }
@@ -263,11 +287,7 @@ pub fn table(status: &LinkStatus) -> String {
                 text.push_str(&hosts::text(&class.name, hosts));
             }
         }
-        if lane.left_out > 0 {
-            let more = if lane.left_out == 1 { "class is" } else { "classes are" };
-            let see = "see --class, --top and --limit";
-            let _ = writeln!(text, "{} {more} not shown; {see}", lane.left_out);
-        }
+        text.push_str(&left_out::text(lane));
         text.push_str(&policy(lane));
         if let Some(ages) = ages(lane) {
             let _ =
@@ -425,6 +445,7 @@ const AGE_MAX_NS: u64 = 3_000_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_link::status::Sums;
 
     #[test]
     fn it_names_the_processes_and_says_that_the_keeper_is_gone() {
@@ -446,7 +467,9 @@ mod tests {
         let check = |overruns: &[u64], sojourn_max_us, wanted: &[&str], unwanted: &[&str]| {
             let port = PortStatus { ring_overruns: overruns.to_vec(), ..PortStatus::default() };
             let class = ClassStatus { sojourn_max_us, ..ClassStatus::default() };
-            let lane = LaneStatus { classes: vec![class], left_out: 7, ..LaneStatus::default() };
+            let sums = Sums { leaves: 8, sent_bps: 41e6, ..Sums::default() };
+            let classes = vec![class];
+            let lane = LaneStatus { classes, left_out: 7, sums, ..LaneStatus::default() };
             let status = LinkStatus {
                 ports: vec![port],
                 lanes: vec![lane],
@@ -462,6 +485,7 @@ mod tests {
         check(&[5], None, &["mean Mbit/s", "7 classes are not shown"], &["ring overrun", "longer"]);
         check(&[5], None, &["no newer counts for 9.0 s"], &[]);
         check(&[0, 0], None, &[], &["ring overrun", "longer"]);
+        check(&[], None, &["all 8 classes: 0 packets sent, 41.000 Mbit/s now"], &[]);
         // A forwarder that was taken over may say anything.
         let most = format!("{}", u64::MAX);
         check(&[u64::MAX, u64::MAX, u64::MAX], None, &[&most], &[]);

@@ -1,12 +1,11 @@
 //! `weir stop`: ends a running link.
 
-use crate::Run;
 use crate::output::{Exit, Format, Output};
+use crate::{Run, link};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_control::client;
-use weir_control::places::Places;
 use weir_control::protocol::Query;
 use weir_host::process::Process;
 
@@ -17,10 +16,9 @@ use weir_host::process::Process;
 /// `systemctl stop weir@NAME`, or it comes back. Only root and the user who runs the link may.
 /// Exits 2 if no such link runs, or it does not end within --patience.
 #[derive(clap::Args)]
-#[command(override_usage = "weir stop [OPTIONS] <NAME|--control <SOCKET>>")]
+#[command(override_usage = "weir stop [OPTIONS] [NAME|--control <SOCKET>]")]
 pub struct Stop {
-    /// The name of the deployment, not its file; needed unless there is a `--control`.
-    #[arg(required_unless_present = "control")]
+    /// The name of the deployment, not its file; not needed where only one link runs.
     name: Option<String>,
     /// The control socket, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET")]
@@ -32,8 +30,7 @@ pub struct Stop {
 
 impl Run for Stop {
     fn run(self, output: &Output) -> Exit {
-        let name = self.name.unwrap_or_default();
-        let socket = self.control.map_or_else(|| Places::of_process().find(&name), Ok);
+        let socket = link::socket(self.name.as_deref(), self.control.as_ref(), "stop");
         match socket.and_then(|socket| stop(&socket, self.patience)) {
             Ok(keeper) => {
                 match output.format {

@@ -25,7 +25,7 @@ use reader::Reader;
 use record::Recording;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use terminal::Screen;
 use view::View;
 use weir_control::client;
@@ -52,7 +52,8 @@ pub struct Top {
     /// The time between two looks at the link [default: 1s].
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
-    /// At most so many classes [default: 1000].
+    /// At most so many classes of all directions together, those that come first in the chosen
+    /// order [default: 1000, or 200 of a link that has more].
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(CLASSES_MAX)))]
     limit: Option<u32>,
@@ -71,15 +72,17 @@ impl Run for Top {
             Some(socket) => Ok(socket.clone()),
             None => Places::of_process().find(&name),
         };
-        let query = Query { limit: self.limit, ..Query::default() };
-        // A name that is wrong is said before the screen is taken.
-        if let Err(error) = find().and_then(|socket| client::status(&socket, &query)) {
-            return output.refuse(&error);
-        }
         let shown = self.name.or(self.control.map(|path| path.display().to_string()));
-        let view = View::new(&shown.unwrap_or_default(), output.colour());
-        let reader = Reader::start(find, query, self.interval.unwrap_or(INTERVAL));
-        match reader.and_then(|reader| show(view, &reader)) {
+        let mut view = View::new(&shown.unwrap_or_default(), output.colour());
+        view.limit = self.limit;
+        // A name that is wrong is said before the screen is taken.
+        match find().and_then(|socket| client::status(&socket, &view.query())) {
+            Ok(status) => view.begin(status),
+            Err(error) => return output.refuse(&error),
+        }
+        let interval = self.interval.unwrap_or(INTERVAL);
+        let reader = Reader::start(find, asked(&view, interval), interval);
+        match reader.and_then(|reader| show(view, &reader, interval)) {
             Ok(recorded) => {
                 recorded.iter().for_each(|text| output.text(&format!("{text}\n")));
                 Exit::Clean
@@ -89,12 +92,18 @@ impl Run for Top {
     }
 }
 
+/// Returns what the reader asks for: who looks more often than each second wants newer counts.
+fn asked(view: &View, interval: Duration) -> Query {
+    Query { latest: interval >= INTERVAL, ..view.query() }
+}
+
 /// Draws until a key or a signal ends it. Returns what was recorded, if a record was under way.
-fn show(mut view: View, reader: &Reader) -> io::Result<Option<String>> {
+fn show(mut view: View, reader: &Reader, interval: Duration) -> io::Result<Option<String>> {
     let stop = StopSignal::install().map_err(|error| io::Error::other(error.to_string()))?;
     let mut screen = Screen::enter()?;
     let mut changed = true;
     let mut recording = None;
+    let mut wanted = (view.query(), Instant::now());
     while !stop.requested() && !view.is_done {
         for update in reader.updates() {
             view.update(update);
@@ -104,7 +113,12 @@ fn show(mut view: View, reader: &Reader) -> io::Result<Option<String>> {
         if changed {
             screen.draw(|frame| draw::draw(frame, &mut view))?;
         }
-        changed = event::poll(LOOK)?;
+        let query = view.query();
+        if query != wanted.0 {
+            reader.ask(asked(&view, interval));
+            wanted = (query, Instant::now());
+        }
+        changed = event::poll(if wanted.1.elapsed() < SOON { LOOK_SOON } else { LOOK })?;
         if changed {
             match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => keys::press(&mut view, key),
@@ -151,3 +165,6 @@ fn ask(reader: &Reader, request: &Request) -> Result<Answer, String> {
 
 /// How often signals and new counts are looked for while no key is pressed.
 const LOOK: Duration = Duration::from_millis(50);
+/// How often, and for how long, behind a key that asks for other classes.
+const LOOK_SOON: Duration = Duration::from_millis(5);
+const SOON: Duration = Duration::from_millis(500);

@@ -1,11 +1,11 @@
 //! `weir up`: runs a deployment.
 
-use crate::Run;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::status::table;
+use crate::{Run, input};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_daemon::events::write::Form;
 use weir_daemon::keeper::found::Found;
@@ -38,6 +38,9 @@ pub struct Up {
 impl Run for Up {
     fn run(self, output: &Output) -> Exit {
         output.json_by_line();
+        if self.deployment.is_dir() {
+            return output.refuse(&folder(&self.deployment));
+        }
         let name = self.deployment.display();
         let read =
             Reading::of(&self.deployment).map_err(|why| format!("cannot read {name}: {why}"));
@@ -73,6 +76,26 @@ impl Run for Up {
         }
     }
 }
+
+/// Returns why a folder is no deployment, with those that it holds.
+fn folder(path: &Path) -> String {
+    let files = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_deployment = |file: &PathBuf| {
+        let is_toml = file.extension().is_some_and(|end| end == "toml");
+        let bytes = || input::read_named(file).unwrap_or_default();
+        is_toml && Kind::of(&bytes()) == Some(Kind::Deployment)
+    };
+    let mut found: Vec<_> = files.filter(is_deployment).take(FOUND_MAX).collect();
+    found.sort();
+    let ways: Vec<_> = found.iter().map(|file| format!("`weir up {}`", file.display())).collect();
+    match ways.as_slice() {
+        [] => format!("{} is a folder, and no deployment is in it", path.display()),
+        ways => format!("{} is a folder; write {}", path.display(), ways.join(" or ")),
+    }
+}
+
+/// Deployments of a folder that a message names.
+const FOUND_MAX: usize = 4;
 
 /// Prints what is wrong with a deployment that can run.
 fn findings(found: &Found, name: &str, output: &Output) {

@@ -86,7 +86,8 @@ impl Shared {
             let text = "the run loop does not answer; it may be stopping".to_owned();
             return Err((Cause::Failed, text));
         };
-        Ok((Status { processes: self.service.processes(), ..status }, large))
+        let (processes, faults) = (self.service.processes(), self.service.feed.faults());
+        Ok((Status { processes, faults, ..status }, large))
     }
 
     /// Returns the events that are remembered.

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weir_host::error::{Result, SystemError};
@@ -116,6 +117,22 @@ pub struct LogFile {
     /// Lines that could not be written, and why the last one could not.
     missing: u64,
     why: String,
+    failing: Failing,
+}
+
+/// Why lines cannot be written now, for other threads.
+#[derive(Clone, Debug, Default)]
+pub struct Failing(Arc<Mutex<Option<String>>>);
+
+impl Failing {
+    /// Returns why, if they cannot.
+    pub fn why(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, why: Option<&str>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = why.map(str::to_owned);
+    }
 }
 
 impl LogFile {
@@ -135,7 +152,13 @@ impl LogFile {
             is_torn: false,
             missing: 0,
             why: String::new(),
+            failing: Failing::default(),
         })
+    }
+
+    /// Notes from now on in `failing` whether lines can be written.
+    pub fn note_in(self, failing: Failing) -> Self {
+        Self { failing, ..self }
     }
 
     /// Opens the file of this name if it is another one now, or is not open.
@@ -181,10 +204,14 @@ impl Writer for LogFile {
     fn write(&mut self, event: &Event) {
         let lines = self.gap() + &self.form.line(event);
         match self.append(&lines) {
-            Ok(()) => self.missing = 0,
+            Ok(()) => {
+                self.missing = 0;
+                self.failing.set(None);
+            }
             Err(error) => {
                 self.missing += 1;
                 self.why = error.to_string();
+                self.failing.set(Some(&self.why));
             }
         }
     }
@@ -318,10 +345,14 @@ mod tests {
         let path = folder.path().join("x.log");
         // To a file on a full disk, /dev/full is the same.
         std::os::unix::fs::symlink("/dev/full", &path).expect("a link can be made");
-        let mut log = LogFile::open(&path, Form::Json).expect("it can be opened");
+        let failing = Failing::default();
+        let log = LogFile::open(&path, Form::Json).expect("it can be opened");
+        let mut log = log.note_in(failing.clone());
         (0..3).for_each(|_| log.write(&event("lost")));
+        assert!(failing.why().is_some_and(|why| why.contains("No space left")), "{failing:?}");
         std::fs::remove_file(&path).expect("the link can be removed");
         log.write(&event("a"));
+        assert_eq!(failing.why(), None);
         log.write(&event("b"));
         assert_eq!(read(&path), ["log-gap: 3", "a", "b"]);
         // A folder that vanished, and one that came back.

@@ -3,7 +3,7 @@
 
 use crate::act::Actions;
 use crate::events::apart::Apart;
-use crate::events::write::{Form, LogFile, Printed, Writer};
+use crate::events::write::{Failing, Form, LogFile, Printed, Writer};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_link::events::{About, Event, Kind};
@@ -16,9 +16,16 @@ pub struct Journal {
     form: Form,
     printed: Printed,
     /// The file, if the deployment names one.
-    log: Option<(PathBuf, Apart)>,
+    log: Option<Log>,
     /// The programs and webhooks of alarms.
     actions: Actions,
+}
+
+/// The file, which has a thread of its own.
+struct Log {
+    path: PathBuf,
+    lines: Apart,
+    failing: Failing,
 }
 
 impl Journal {
@@ -37,8 +44,8 @@ impl Journal {
     /// Writes an event, and starts what an alarm that begins or ends is to start.
     pub fn write(&mut self, event: &Event) {
         self.printed.write(event);
-        if let Some((_, log)) = &mut self.log {
-            log.write(event);
+        if let Some(log) = &mut self.log {
+            log.lines.write(event);
         }
         self.actions.follow(event);
     }
@@ -51,10 +58,10 @@ impl Journal {
         let actions = Actions::new(&deployment.name, &deployment.alarms);
         let actions = actions.map_err(|error| error.to_string())?;
         let log = deployment.service.log.as_deref();
-        if log != self.log.as_ref().map(|(path, _)| path.as_path()) {
+        if log != self.log.as_ref().map(|log| log.path.as_path()) {
             let opened = log.map(|path| open(path, self.form, PATIENCE_RUNNING)).transpose()?;
-            if let Some((_, mut before)) = std::mem::replace(&mut self.log, opened) {
-                before.hurry();
+            if let Some(mut before) = std::mem::replace(&mut self.log, opened) {
+                before.lines.hurry();
             }
         }
         self.actions = actions;
@@ -65,6 +72,12 @@ impl Journal {
     pub fn write_failures(&mut self) {
         let failures: Vec<_> = self.actions.failures().collect();
         failures.iter().for_each(|event| self.write(event));
+    }
+
+    /// Returns why the log cannot be written, if it cannot.
+    pub fn log_failure(&self) -> Option<String> {
+        let log = self.log.as_ref()?;
+        log.failing.why().map(|why| format!("`{}`: {why}", log.path.display()))
     }
 
     /// Writes that something happened to the link now; returns the event, which may begin a fault.
@@ -91,12 +104,16 @@ impl Journal {
     }
 }
 
-/// Opens the log, which has a thread of its own.
-fn open(path: &Path, form: Form, patience: Duration) -> Result<(PathBuf, Apart), String> {
-    let file = path.to_owned();
+/// Opens the log.
+fn open(path: &Path, form: Form, patience: Duration) -> Result<Log, String> {
+    let (file, failing) = (path.to_owned(), Failing::default());
+    let noted = failing.clone();
     let what = format!("the log `{}`", path.display());
-    let opened = Apart::open(&what, patience, move || LogFile::open(&file, form));
-    Ok((path.to_owned(), opened.map_err(|error| error.to_string())?))
+    let opened = Apart::open(&what, patience, move || {
+        LogFile::open(&file, form).map(|log| log.note_in(noted))
+    });
+    let lines = opened.map_err(|error| error.to_string())?;
+    Ok(Log { path: path.to_owned(), lines, failing })
 }
 
 /// How long a log may take to open before anything runs, where a network may have to be mounted.

@@ -113,6 +113,8 @@ impl Keeper<'_> {
             last: None,
             death: None,
             passing: None,
+            log_fault: None,
+            log_told: None,
             unread: VecDeque::new(),
             before: None,
             next: None,
@@ -144,6 +146,9 @@ struct Shell<'a> {
     death: Option<events::Event>,
     /// The opening of the fallback, while it is open.
     passing: Option<events::Event>,
+    /// The failure of the log, while it cannot be written, and the forwarder whose clients know.
+    log_fault: Option<events::Event>,
+    log_told: Option<Pid>,
     /// Events that clients have not read yet, since no forwarder carried traffic; the latest
     /// [`EVENTS_MAX`].
     unread: VecDeque<events::Event>,
@@ -250,6 +255,28 @@ impl Shell<'_> {
             Fault::Fallback => &mut self.passing,
         };
         if let Some(event) = self.keeper.journal.end(begun) {
+            self.keep_unread(event);
+        }
+    }
+
+    /// Reports once that the log cannot be written, and that it can again; each new forwarder, for
+    /// its clients, too.
+    fn watch_log(&mut self) {
+        match (self.keeper.journal.log_failure(), self.log_fault.is_some()) {
+            (Some(why), false) => {
+                self.log_fault = Some(self.keeper.journal.report(Kind::LogFailed, &why));
+            }
+            (None, true) => {
+                self.log_told = None;
+                if let Some(event) = self.keeper.journal.end(&mut self.log_fault) {
+                    self.keep_unread(event);
+                }
+            }
+            _ => {}
+        }
+        let carrier = self.supervisor.carrier();
+        if let Some(event) = self.log_fault.clone().filter(|_| carrier != self.log_told) {
+            self.log_told = carrier;
             self.keep_unread(event);
         }
     }
@@ -376,6 +403,7 @@ impl Shell<'_> {
     /// Does what is due now and then.
     fn poll(&mut self) -> ControlFlow<Outcome> {
         self.keeper.journal.write_failures();
+        self.watch_log();
         self.handle(Event::Poll)?;
         let claim = &mut self.keeper.claim;
         if claim.refresh() {

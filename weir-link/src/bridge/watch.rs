@@ -41,8 +41,15 @@ impl Bridge {
     pub fn report_to(&mut self, reporter: Reporter) {
         let rings = (0..self.ports.len()).map(|port| self.ring_classes(port)).collect();
         let name = self.names().iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
-        self.watch.monitor =
-            Some(Monitor::new(reporter, name.join(" and "), rings, self.lanes.len()));
+        let mut monitor = Monitor::new(reporter, name.join(" and "), rings, self.lanes.len());
+        let interface = |port: &OpenPort| port.port.interface().to_owned();
+        let interfaces: Vec<_> = self.ports.iter().map(interface).collect();
+        for (index, name) in interfaces.iter().enumerate() {
+            if interfaces[..index].contains(name) {
+                monitor.share_interface(index);
+            }
+        }
+        self.watch.monitor = Some(monitor);
     }
 
     /// Returns the class of each ring of a port, if a class has it alone.

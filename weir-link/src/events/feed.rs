@@ -1,4 +1,4 @@
-//! The latest events, for clients that read them while the link runs.
+//! The latest events, for clients that read them while the link runs, and the faults that last.
 //!
 //! Invariant: at most [`FEED_MAX`] events are held, however slow readers are. A reader keeps the
 //! number of the last event that it read; what was forgotten since then is counted for it.
@@ -7,11 +7,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::Event;
+use super::{Event, Role, rfc3339};
+use crate::status::FaultStatus;
 use weir_host::wait::realtime_ns;
 
 /// Bound: events that are remembered for clients; the oldest goes.
 pub const FEED_MAX: usize = 1024;
+/// Bound: faults that last and are remembered; further ones are not.
+pub const FAULTS_MAX: usize = 256;
 
 /// The latest events, bounded in number, for readers in any thread.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ struct Latest {
     count: u64,
     /// The last of them.
     events: VecDeque<Arc<Event>>,
+    /// Those that began a fault which has not ended.
+    faults: Vec<Arc<Event>>,
 }
 
 /// The place of a reader: it has read events up to this one.
@@ -63,9 +68,21 @@ impl Feed {
             latest.events.pop_front();
         }
         latest.count += 1;
-        latest.events.push_back(Arc::new(event));
+        let event = Arc::new(event);
+        latest.follow(&event);
+        latest.events.push_back(event);
         drop(latest);
         self.changed.notify_all();
+    }
+
+    /// Returns the faults that last, the oldest first.
+    pub fn faults(&self) -> Vec<FaultStatus> {
+        let fault = |event: &Arc<Event>| FaultStatus {
+            event: event.kind.keyword().to_owned(),
+            since: rfc3339(event.at_ns),
+            text: event.text(),
+        };
+        self.lock().faults.iter().map(fault).collect()
     }
 
     /// Returns the place before the first event.
@@ -100,6 +117,21 @@ impl Feed {
 
     fn lock(&self) -> MutexGuard<'_, Latest> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Latest {
+    /// Remembers a fault that begins, and forgets one that ends.
+    fn follow(&mut self, event: &Arc<Event>) {
+        let role = event.kind.role();
+        if role == Role::Once {
+            return;
+        }
+        // A new process may be told again of one that began before it.
+        self.faults.retain(|begun| begun.fault != event.fault);
+        if role == Role::Begins && self.faults.len() < FAULTS_MAX {
+            self.faults.push(Arc::clone(event));
+        }
     }
 }
 
@@ -154,6 +186,25 @@ mod tests {
         check(max + 5, 5, FEED_MAX, 0, Some((6, max + 5)));
         check(max + 5, 7, 1, 0, Some((8, 8)));
         check(max + 5, u64::MAX, 1, 0, None);
+    }
+
+    #[test]
+    fn a_fault_is_known_until_it_ends_however_many_events_follow() {
+        let feed = Feed::default();
+        let about = About { subject: "eth0", ..About::default() };
+        let (down, busy) =
+            (Event::at(Kind::PortDown, 7, about), Event::at(Kind::PortBusy, 8, about));
+        // A process that was told of it before is told again.
+        for event in [&down, &busy, &down] {
+            feed.push(event.clone());
+        }
+        (0..FEED_MAX + 1).for_each(|_| feed.push(Event::at(Kind::MtuChanged, 9, about)));
+        let known = || feed.faults().into_iter().map(|fault| fault.event).collect::<Vec<_>>();
+        assert_eq!(known(), ["port-busy", "port-down"]);
+        assert!(feed.faults()[1].text.contains("`eth0` is down"), "{:?}", feed.faults());
+        feed.push(busy.end(10, 0));
+        feed.push(down.end(10, 0));
+        assert!(known().is_empty());
     }
 
     #[test]

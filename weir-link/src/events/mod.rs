@@ -165,6 +165,10 @@ kinds! {
         "`{detail}` of {subject} came too often; events left out: {count}";
     LogGap "log-gap" Error Once,
         "lines are missing in {subject}, which could not be written ({detail}): {count}";
+    LogFailed "log-failed" Error Begins,
+        "the log of `{subject}` cannot be written, and lines are missing: {detail}";
+    LogWritten "log-written" Notice Ends(Kind::LogFailed),
+        "the log of `{subject}` is written again after {duration}";
 }
 
 /// A line of the table.

@@ -70,7 +70,8 @@ fn an_event_is_one_line_of_json() {
     assert_eq!(serde_json::from_str::<Event>(&sent).expect("it is whole"), ended);
 }
 
-/// The world of the detectors: one port with two rings, one lane, and the loop.
+/// The world of the detectors: one port with two rings, one lane, and the loop; and a further port
+/// of the same interface, of which nothing is told that the first tells.
 struct World {
     interface: &'static str,
     state: PortState,
@@ -104,8 +105,9 @@ fn check(what: &str, changes: &[(u64, Change)], expected: &[&str]) {
 /// Returns the events until `end`; calls `each` before every look.
 fn play(changes: &[(u64, Change)], end: u64, each: impl Fn(&mut World)) -> Vec<Event> {
     let (reporter, mut log) = log();
-    let rings = vec![vec![None, Some("voice".to_owned())]];
+    let rings = vec![vec![None, Some("voice".to_owned())], Vec::new()];
     let mut monitor = Monitor::new(reporter, "`eth0` and `eth1`".to_owned(), rings, 1);
+    monitor.share_interface(1);
     let mut world = World {
         interface: "eth0",
         state: PortState::Up,
@@ -153,6 +155,10 @@ fn observe(monitor: &mut Monitor, world: &World, at_ms: u64) {
         busy: *busy,
     };
     monitor.port(0, moment, &reading);
+    let rebinds = counters.rebinds;
+    let counters = &PortCounters { rebinds, ..PortCounters::default() };
+    let other = PortReading { counters, no_copy: 0, is_blocked: false, busy: 0, ..reading };
+    monitor.port(1, moment, &other);
     let (is_behind, pool) = (world.is_behind, world.pool);
     monitor.lane(0, moment, &LaneReading { name: "upload", is_behind, pool });
     monitor.own(moment, &world.own);

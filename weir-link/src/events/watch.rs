@@ -78,6 +78,12 @@ impl Monitor {
         }
     }
 
+    /// Port number `index` is another one of the interface of an earlier port, which tells of that:
+    /// each event of the interface comes once.
+    pub(crate) fn share_interface(&mut self, index: usize) {
+        self.ports[index].shares_interface = true;
+    }
+
     /// Begins a look: compares the clocks, and tells what was left out.
     pub(crate) fn begin(&mut self, moment: Moment) {
         self.observe_clock(moment);
@@ -164,6 +170,8 @@ impl Growing {
 
 #[derive(Debug)]
 struct PortWatch {
+    /// Whether an earlier port tells of the interface.
+    shares_interface: bool,
     known: Option<Known>,
     down: Fault,
     gone: Fault,
@@ -196,6 +204,7 @@ impl PortWatch {
             None => ("classes without a ring of their own".to_owned(), String::new()),
         };
         Self {
+            shares_interface: false,
             known: None,
             down: Fault::new(DOWN),
             gone: Fault::new(GONE),
@@ -216,8 +225,10 @@ impl PortWatch {
     }
 
     fn observe(&mut self, mut once: Once<'_>, reading: &PortReading<'_>) {
-        self.observe_state(&once, reading);
-        self.observe_name(&mut once, reading);
+        if !self.shares_interface {
+            self.observe_state(&once, reading);
+            self.observe_name(&mut once, reading);
+        }
         let (moment, reporter) = (once.moment, once.reporter);
         self.observe_sending(moment, reading, reporter);
         let counters = reading.counters;

@@ -94,6 +94,12 @@ impl Board {
         self.newer(patience).or_else(|| self.lock().as_ref().map(Arc::clone))
     }
 
+    /// Returns the last snapshot that the loop gave, or waits for the first.
+    pub(super) fn last(&self, patience: Duration) -> Option<Arc<Snapshot>> {
+        let last = self.lock().as_ref().map(Arc::clone);
+        last.or_else(|| self.newer(patience))
+    }
+
     /// As [`Board::newer_or_last`], with counts of hosts if the loop gives new ones.
     pub(super) fn newer_with_hosts(&self, patience: Duration) -> Option<Arc<Snapshot>> {
         self.host_readers.fetch_add(1, Ordering::AcqRel);

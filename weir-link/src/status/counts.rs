@@ -17,9 +17,10 @@ use weir_core::units::{Duration, Instant};
 
 use super::history::{Lent, Recents};
 use super::shape::{Inner, Shape};
+use super::sums::LaneSums;
 use super::{
     Amount, ClassStatus, Delays, Found, HostsStatus, LaneStatus, Loan, PortStatus, Recent, Status,
-    Tenant,
+    Sums, Tenant,
 };
 use crate::lane::{Loss, Losses};
 use crate::port::{PortCounters, PortState};
@@ -183,6 +184,7 @@ impl Snapshot {
                 unread: unread_causes(&head.unread[index]),
                 removed: removed(&head.removed[index]),
                 left_out: classes.left_out(),
+                sums: classes.sums,
                 inner: classes.inner.rows.clone(),
                 policy: lane.shape.policy(now.since(lane.since).as_nanos()),
                 found: head.found[index],
@@ -202,6 +204,7 @@ impl Snapshot {
             frames_max: labels.frames_max,
             ports: head.ports.iter().zip(&labels.ports).map(port_status).collect(),
             lanes: labels.lanes.iter().enumerate().map(&mut lane).collect(),
+            faults: Vec::new(),
             frame_ns: recents.map_or(0.0, |recents| recents.frame_ns),
             windows: recents.map(|recents| recents.windows(now)).unwrap_or_default(),
         }
@@ -227,6 +230,8 @@ pub struct Rows {
     lane: usize,
     overruns: Vec<(LeafId, u64)>,
     inner: Inner,
+    /// The sums over all leaves of the lane.
+    sums: Sums,
     rows: Vec<Row>,
 }
 
@@ -268,11 +273,13 @@ impl Rows {
             })
         };
         let rows: Vec<_> = leaves.filter_map(row).collect();
+        let sums = LaneSums::of(snapshot, recents, (lane, first));
         Self {
             labels: Arc::clone(&snapshot.labels),
             lane,
             overruns: snapshot.overruns(lane),
-            inner: shape.inner(rows.iter().map(|row| row.leaf)),
+            inner: shape.inner(rows.iter().map(|row| row.leaf), &sums.classes),
+            sums: sums.link,
             rows,
         }
     }

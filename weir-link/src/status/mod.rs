@@ -2,8 +2,8 @@
 //!
 //! The run loop copies raw counts into a snapshot, a bounded part at each look ([`publisher`]), and
 //! puts it on a [`board::Board`]. Other threads make [`Status`] of it, whole or of the classes that
-//! a [`query::Query`] asks for. So a reader costs the loop the same however much it
-//! reads, and neither ever waits for the other.
+//! a [`query::Query`] asks for, with the sums over all ([`Sums`]). So a reader costs the loop the
+//! same however much it reads, and neither ever waits for the other.
 
 pub mod board;
 mod counts;
@@ -14,6 +14,7 @@ pub mod query;
 mod recent;
 pub mod reservations;
 mod shape;
+mod sums;
 mod tenants;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -24,7 +25,7 @@ pub(crate) use counts::{Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, 
 pub use history::History;
 pub use hosts::{HostStatus, HostsStatus};
 pub(crate) use publisher::{Publisher, Source};
-pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Windows};
+pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Sums, Windows};
 pub use shape::Shape;
 pub(crate) use shape::inner_status;
 pub(crate) use tenants::Tenant;
@@ -64,6 +65,9 @@ pub struct Status<C = Vec<ClassStatus>> {
     pub ports: Vec<PortStatus>,
     /// The directions of the bridge.
     pub lanes: Vec<LaneStatus<C>>,
+    /// The faults that last; none for a link that is a part of another program.
+    #[serde(default)]
+    pub faults: Vec<FaultStatus>,
     /// The processor time that a received frame took on average in the last second, in ns.
     #[serde(default)]
     pub frame_ns: f64,
@@ -79,6 +83,17 @@ pub struct Processes {
     pub keeper: Option<u32>,
     /// The process that forwards frames.
     pub forwarder: u32,
+}
+
+/// A fault that lasts, as the event that began it told it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultStatus {
+    /// The keyword of the event; docs/events.md lists them.
+    pub event: String,
+    /// When it began, by RFC 3339.
+    pub since: String,
+    /// Its sentence.
+    pub text: String,
 }
 
 /// The state and the counts of one interface.
@@ -140,6 +155,9 @@ pub struct LaneStatus<C = Vec<ClassStatus>> {
     /// The number of leaves that are not among them.
     #[serde(default)]
     pub left_out: u64,
+    /// The sums over all its leaves, also those left out.
+    #[serde(default)]
+    pub sums: Sums,
     /// The sums of leaves that changes of the policy removed, without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed: Option<Box<ClassStatus>>,
@@ -248,6 +266,7 @@ impl<C> Status<C> {
         self.frames_max += other.frames_max;
         self.ports.extend(other.ports);
         self.lanes.extend(other.lanes);
+        self.faults.extend(other.faults);
         self.frame_ns = self.frame_ns.max(other.frame_ns);
         self.windows = self.windows.with(other.windows);
         self
@@ -262,6 +281,7 @@ impl<C> Status<C> {
             unread: lane.unread,
             classes: each(lane.classes),
             left_out: lane.left_out,
+            sums: lane.sums,
             removed: lane.removed,
             inner: lane.inner,
             policy: lane.policy,
@@ -279,6 +299,7 @@ impl<C> Status<C> {
             frames_max: self.frames_max,
             ports: self.ports,
             lanes: self.lanes.into_iter().map(&mut lane).collect(),
+            faults: self.faults,
             frame_ns: self.frame_ns,
             windows: self.windows,
         }
@@ -300,6 +321,9 @@ impl Status {
             named.into_iter().flatten().for_each(|(cause, _)| each(cause));
             let texts = [&mut port.interface, &mut port.kind, &mut port.why, &mut port.state];
             texts.into_iter().for_each(&mut *each);
+        }
+        for fault in &mut self.faults {
+            [&mut fault.event, &mut fault.since, &mut fault.text].into_iter().for_each(&mut *each);
         }
         for lane in &mut self.lanes {
             lane.unread.iter_mut().for_each(|(cause, _)| each(cause));
@@ -327,6 +351,13 @@ fn each_parameter(parameters: &mut [(String, String)], each: &mut dyn FnMut(&mut
     for (name, value) in parameters {
         each(name);
         each(value);
+    }
+}
+
+impl Amount {
+    fn add(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which classes a reader asks for: those whose names match a pattern, the first of an order, and
 //! never more than it can take.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use weir_core::units::Instant;
 
 use super::Status;
 use super::board::Board;
-use super::counts::{Delay, Rows, Snapshot};
+use super::counts::{Delay, LaneLabels, LeafCounts, Rows, Snapshot};
+use super::history::Recents;
 use weir_host::wait::monotonic_ns;
 
 /// Bound: classes of an answer unless a query says otherwise; the answer says how many more there
@@ -21,7 +23,7 @@ pub const CLASSES_DEFAULT: u32 = 1000;
 pub const CLASSES_MAX: u32 = 100_000;
 /// The most hosts of a class in an answer.
 pub const HOSTS_MAX: u32 = 100;
-/// The most bytes of a pattern.
+/// The most bytes of a pattern, and of a filter.
 pub const PATTERN_MAX: usize = 256;
 
 /// Which classes to tell of.
@@ -31,12 +33,26 @@ pub struct Query {
     /// Only classes with such a name: `*` stands for any characters, `?` for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
+    /// Only classes whose names hold this, in any case, and those below a class whose name does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
     /// The classes with the most of this come first; without it, the order is that of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<Sort>,
+    /// Where not all may come, those with the most of this do; without it, those that come first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub largest: Option<Sort>,
     /// No more than so many, of all directions together; [`CLASSES_DEFAULT`] unless told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
+    /// No more than so many of each direction, within `limit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_direction: Option<u32>,
+    /// With the last counts that the loop gave, which are about a second old at most, and not with
+    /// newer ones: such an answer comes at once and costs the loop nothing. Counts of hosts are
+    /// always new.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub latest: bool,
     /// With the counts of delays in bins, see [`super::ClassStatus::bins`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bins: bool,
@@ -58,6 +74,12 @@ pub enum Sort {
     Drops,
     /// Bytes that wait now.
     Backlog,
+    /// Bits sent in the last second.
+    RecentRate,
+    /// The delay that 99 in 100 packets of the last ten seconds did not exceed.
+    RecentDelay,
+    /// Packets dropped and lost in the last second.
+    RecentDrops,
 }
 
 impl Query {
@@ -66,11 +88,13 @@ impl Query {
     /// # Errors
     /// When the pattern is too long, or it asks for too many classes.
     pub fn check(&self) -> Result<(), String> {
-        let bytes = self.class.as_ref().map_or(0, String::len);
-        if bytes > PATTERN_MAX {
-            return Err(format!(
-                "the pattern for classes has {bytes} bytes; write one of at most {PATTERN_MAX}"
-            ));
+        for (what, text) in [("pattern", &self.class), ("filter", &self.filter)] {
+            let bytes = text.as_ref().map_or(0, String::len);
+            if bytes > PATTERN_MAX {
+                return Err(format!(
+                    "the {what} for classes has {bytes} bytes; write one of at most {PATTERN_MAX}"
+                ));
+            }
         }
         if let Some(hosts) = self.hosts.filter(|hosts| *hosts > HOSTS_MAX) {
             return Err(format!(
@@ -78,7 +102,7 @@ impl Query {
                  {HOSTS_MAX}"
             ));
         }
-        match self.limit {
+        match self.limit.max(self.per_direction) {
             Some(limit) if limit > CLASSES_MAX => Err(format!(
                 "{limit} classes are more than an answer holds; ask for at most {CLASSES_MAX}, or \
                  for some by a pattern"
@@ -87,7 +111,7 @@ impl Query {
         }
     }
 
-    /// Returns whether it asks for a class of this name.
+    /// Returns whether its pattern matches this name.
     pub fn matches(&self, name: &str) -> bool {
         self.class.as_ref().is_none_or(|pattern| matches(pattern, name))
     }
@@ -95,20 +119,33 @@ impl Query {
 
 impl Sort {
     /// All keys, with the words by which users name them.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("rate", Self::Rate),
         ("delay", Self::Delay),
         ("drops", Self::Drops),
         ("backlog", Self::Backlog),
+        ("recent-rate", Self::RecentRate),
+        ("recent-delay", Self::RecentDelay),
+        ("recent-drops", Self::RecentDrops),
     ];
 
-    fn key(self, snapshot: &Snapshot, number: usize) -> u64 {
+    /// Returns by how much a leaf is ordered. In the first second of a policy nothing is recent:
+    /// then it is what was counted since the start.
+    fn key(self, snapshot: &Snapshot, recents: Option<&Recents>, number: usize) -> u64 {
         let counts = &snapshot.leaves[number];
-        match self {
-            Self::Rate => counts.account.sent.bytes,
-            Self::Delay => Delay::of(&snapshot.delays[number]).p99().as_nanos(),
-            Self::Drops => counts.lost_total(),
-            Self::Backlog => counts.account.backlog.bytes,
+        let recent = recents.and_then(|recents| recents.leaf(number)).map(|(recent, _)| recent);
+        // Rates of less than one differ, too.
+        let scaled = |value: f64| (value * 1000.0) as u64;
+        match (self, recent) {
+            (Self::RecentRate, Some(recent)) => scaled(recent.second.sent_bps),
+            (Self::RecentDelay, Some(recent)) => scaled(recent.delay.p99_us),
+            (Self::RecentDrops, Some(recent)) => scaled(recent.second.lost_pps),
+            (Self::Rate | Self::RecentRate, _) => counts.account.sent.bytes,
+            (Self::Delay | Self::RecentDelay, _) => {
+                Delay::of(&snapshot.delays[number]).p99().as_nanos()
+            }
+            (Self::Drops | Self::RecentDrops, _) => counts.lost_total(),
+            (Self::Backlog, _) => counts.account.backlog.bytes,
         }
     }
 }
@@ -119,15 +156,19 @@ impl Sort {
 pub fn read(boards: &[Arc<Board>], query: &Query, patience: Duration) -> Option<Status<Rows>> {
     let all = boards.iter().map(|board| match query.hosts {
         Some(_) => board.newer_with_hosts(patience),
+        None if query.latest => board.last(patience),
         None => board.newer_or_last(patience),
     });
-    let snapshots = all.collect::<Option<Vec<_>>>()?;
-    let chosen = choose(&snapshots, query);
+    let seen = |(snapshot, board): (Option<Arc<Snapshot>>, &Arc<Board>)| {
+        let snapshot = snapshot?;
+        Some(Seen { recents: board.recents(&snapshot.labels), snapshot })
+    };
+    let all = all.zip(boards).map(seen).collect::<Option<Vec<_>>>()?;
+    let chosen = choose(&all, query);
     let now = Instant::from_nanos(monotonic_ns());
-    let of = |(index, snapshot): (usize, &Arc<Snapshot>)| {
-        let recents = boards[index].recents(&snapshot.labels);
+    let of = |(index, Seen { snapshot, recents }): (usize, &Seen)| {
         let rows = |lane: usize, first: usize| {
-            let here = chosen.iter().filter(|leaf| (leaf.snapshot, leaf.lane) == (index, lane));
+            let here = chosen.iter().filter(|leaf| leaf.way == (index, lane));
             let leaves = here.map(|leaf| leaf.leaf);
             let rows = Rows::new(snapshot, recents.as_deref(), (lane, first), leaves);
             let rows = match query.hosts {
@@ -138,46 +179,117 @@ pub fn read(boards: &[Arc<Board>], query: &Query, patience: Duration) -> Option<
         };
         snapshot.status(now, recents.as_deref(), rows)
     };
-    snapshots.iter().enumerate().map(of).reduce(Status::join)
+    all.iter().enumerate().map(of).reduce(Status::join)
+}
+
+/// The counts of a loop, and what it did in the last seconds.
+struct Seen {
+    snapshot: Arc<Snapshot>,
+    recents: Option<Arc<Recents>>,
 }
 
 /// A class that a query may choose.
 struct Candidate {
-    snapshot: usize,
-    lane: usize,
+    /// The loop, and its lane.
+    way: (usize, usize),
     leaf: LeafId,
-    key: u64,
+    /// The number of the leaf among those of all lanes of the loop.
+    number: usize,
 }
 
 /// Returns the classes that the query asks for, in its order.
-fn choose(snapshots: &[Arc<Snapshot>], query: &Query) -> Vec<Candidate> {
+fn choose(all: &[Seen], query: &Query) -> Vec<Candidate> {
     let limit = query.limit.unwrap_or(CLASSES_DEFAULT).min(CLASSES_MAX) as usize;
-    let candidates = snapshots.iter().enumerate().flat_map(|(index, snapshot)| {
+    let candidates = all.iter().enumerate().flat_map(|(index, Seen { snapshot, .. })| {
         let mut number = 0;
         let lanes = snapshot.labels.lanes.iter().enumerate();
         lanes.flat_map(move |(lane, labels)| {
             let first = number;
             number += labels.leaves.len();
-            let tenants = labels.shape.tenants();
-            let is_meant = move |(leaf, name): &(usize, &String)| {
-                let counted = snapshot.leaves[first + leaf].tenant;
-                let at_place = tenants.has_name(*leaf, counted, |name| query.matches(name));
-                at_place.unwrap_or_else(|| query.matches(name))
-            };
-            labels.leaves.iter().enumerate().filter(is_meant).map(move |(leaf, _)| {
-                let key = query.sort.map_or(0, |sort| sort.key(snapshot, first + leaf));
-                Candidate { snapshot: index, lane, leaf: LeafId(leaf as u32), key }
+            of_lane(query, labels, &snapshot.leaves[first..number]).map(move |leaf| Candidate {
+                way: (index, lane),
+                leaf: LeafId(leaf as u32),
+                number: first + leaf,
             })
         })
     });
-    if query.sort.is_none() {
-        return candidates.take(limit).collect();
-    }
-    let mut candidates: Vec<_> = candidates.collect();
+    let Some(choice) = query.largest.or(query.sort) else {
+        return first_of_each(candidates, query.per_direction).take(limit).collect();
+    };
     // Stable, so that equal ones stay in the order of the policy.
-    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.key));
-    candidates.truncate(limit);
-    candidates
+    let order = |candidates: &mut Vec<Candidate>, sort: Sort| {
+        candidates.sort_by_cached_key(|candidate| {
+            let Seen { snapshot, recents } = &all[candidate.way.0];
+            std::cmp::Reverse(sort.key(snapshot, recents.as_deref(), candidate.number))
+        });
+    };
+    let mut candidates: Vec<_> = candidates.collect();
+    if query.largest.is_some() {
+        // Of equal ones, such as idle ones, as many of each direction.
+        candidates.sort_by_key(|candidate| candidate.leaf);
+    }
+    order(&mut candidates, choice);
+    let first = first_of_each(candidates.into_iter(), query.per_direction);
+    let mut chosen: Vec<_> = first.take(limit).collect();
+    if query.sort == Some(choice) {
+        return chosen;
+    }
+    chosen.sort_unstable_by_key(|candidate| (candidate.way, candidate.leaf));
+    if let Some(sort) = query.sort {
+        order(&mut chosen, sort);
+    }
+    chosen
+}
+
+/// Returns the leaves of a lane whose names the query asks for, in their order.
+fn of_lane<'a>(
+    query: &'a Query,
+    labels: &'a LaneLabels,
+    counts: &'a [LeafCounts],
+) -> impl Iterator<Item = usize> + 'a {
+    let filter = query.filter.as_deref().map(|text| Filter::of(labels, text));
+    (0..labels.leaves.len()).filter(move |leaf| {
+        let is_it = |name: &str| {
+            let passes = |filter: &Filter| filter.passes(labels, *leaf, name);
+            query.matches(name) && filter.as_ref().is_none_or(passes)
+        };
+        let at_place = labels.shape.tenants().has_name(*leaf, counts[*leaf].tenant, is_it);
+        at_place.unwrap_or_else(|| is_it(&labels.leaves[*leaf]))
+    })
+}
+
+/// Returns the first candidates of each direction, no more than so many, in their order.
+fn first_of_each(
+    candidates: impl Iterator<Item = Candidate>,
+    most: Option<u32>,
+) -> impl Iterator<Item = Candidate> {
+    let mut taken = BTreeMap::new();
+    candidates.filter(move |candidate| {
+        let taken: &mut u32 = taken.entry(candidate.way).or_default();
+        *taken = taken.saturating_add(1);
+        most.is_none_or(|most| *taken <= most)
+    })
+}
+
+/// A filter, with what it finds in the names of the classes above the leaves of a lane.
+struct Filter {
+    text: String,
+    /// Whether the name of each class of the shape holds it.
+    above: Vec<bool>,
+}
+
+impl Filter {
+    fn of(labels: &LaneLabels, text: &str) -> Self {
+        let text = text.to_lowercase();
+        let classes = labels.shape.classes();
+        let above = classes.map(|(_, class)| class.name.to_lowercase().contains(&text)).collect();
+        Self { text, above }
+    }
+
+    fn passes(&self, labels: &LaneLabels, leaf: usize, name: &str) -> bool {
+        let mut up = labels.shape.upwards(LeafId(leaf as u32));
+        up.any(|class| self.above[class as usize]) || name.to_lowercase().contains(&self.text)
+    }
 }
 
 /// Returns whether `name` is as `pattern` says. It goes back only to the last `*`, so the time is
@@ -238,6 +350,11 @@ mod tests {
             (pattern(PATTERN_MAX + 1), Some("257 bytes; write one of at most 256")),
             (limit(CLASSES_MAX), None),
             (limit(CLASSES_MAX + 1), Some("at most 100000")),
+            (
+                Query { filter: Some("x".repeat(300)), ..limit(1) },
+                Some("filter for classes has 300"),
+            ),
+            (Query { per_direction: Some(CLASSES_MAX + 1), ..limit(1) }, Some("at most 100000")),
             (Query { hosts: Some(HOSTS_MAX + 1), ..Query::default() }, Some("at most 100")),
         ];
         for (query, expected) in rows {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Delays;
+use super::{Amount, Delays};
 
 /// How long the windows are that [`Recent`] tells of, and how old.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -86,6 +86,31 @@ pub struct InnerStatus {
     pub ceiling_bps: Option<f64>,
     /// Its parameters, by name, as a policy writes their values.
     pub parameters: Vec<(String, String)>,
+    /// The sums over all leaves below it, also those left out.
+    pub sums: Sums,
+}
+
+/// The sums of leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Sums {
+    /// The number of leaves that they are of.
+    pub leaves: u64,
+    /// Packets sent since the start.
+    pub sent: Amount,
+    /// Packets dropped, and frames lost before or behind the link, since the start.
+    pub lost: u64,
+    /// Packets that wait.
+    pub backlog: Amount,
+    /// Bits sent in the last second, a second.
+    pub sent_bps: f64,
+    /// Packets dropped and frames lost in the last second, a second.
+    pub lost_pps: f64,
+    /// Bits that the class, or the link, lent to them in the last second, a second.
+    pub lent_bps: f64,
+    /// The longest p99 of a leaf in the last ten seconds, in µs; `None` if nothing left in them, or
+    /// where delays are not measured.
+    pub p99_us: Option<f64>,
 }
 
 /// The bytes that a class borrowed from one lender.

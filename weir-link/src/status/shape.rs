@@ -14,7 +14,7 @@ use weir_policy::Policy;
 use weir_policy::calculus::Effective;
 use weir_policy::fluid;
 
-use super::recent::{InnerStatus, PolicyStatus};
+use super::recent::{InnerStatus, PolicyStatus, Sums};
 use super::tenants::Tenants;
 
 /// The classes of a policy, with what they may have.
@@ -74,7 +74,7 @@ impl Shape {
     }
 
     /// Returns every class in the order of declaration, each with the place of its parent.
-    pub fn classes(&self) -> impl Iterator<Item = (Option<u32>, &InnerStatus)> {
+    pub fn classes(&self) -> impl ExactSizeIterator<Item = (Option<u32>, &InnerStatus)> {
         self.classes.iter().map(|class| (class.parent, &class.status))
     }
 
@@ -100,25 +100,31 @@ impl Shape {
         Some(Leaf { share_bps, ceiling_bps, parameters })
     }
 
-    /// Returns the classes above a leaf, the nearest to the link first.
-    pub(super) fn above(&self, leaf: LeafId) -> Vec<u32> {
+    /// Returns the classes above a leaf, its parent first.
+    pub(super) fn upwards(&self, leaf: LeafId) -> impl Iterator<Item = u32> + '_ {
         let own = self.leaves.get(leaf.index()).map(|class| *class as usize);
         let parent = own.and_then(|own| self.classes[own].parent);
-        let up = std::iter::successors(parent, |at| self.classes[*at as usize].parent);
-        let mut above: Vec<_> = up.take(DEPTH_MAX).collect();
+        std::iter::successors(parent, |at| self.classes[*at as usize].parent).take(DEPTH_MAX)
+    }
+
+    /// Returns the classes above a leaf, the nearest to the link first.
+    pub(super) fn above(&self, leaf: LeafId) -> Vec<u32> {
+        let mut above: Vec<_> = self.upwards(leaf).collect();
         above.reverse();
         above
     }
 
-    /// Returns the classes above some leaves, each behind its parent, with their places.
-    pub(super) fn inner(&self, leaves: impl Iterator<Item = LeafId>) -> Inner {
+    /// Returns the classes above some leaves, each behind its parent, with their places and the
+    /// sums of each class.
+    pub(super) fn inner(&self, leaves: impl Iterator<Item = LeafId>, sums: &[Sums]) -> Inner {
         let mut inner = Inner { places: vec![None; self.classes.len()], rows: Vec::new() };
         for class in leaves.flat_map(|leaf| self.above(leaf)) {
             let Class { parent, status } = &self.classes[class as usize];
             if inner.places[class as usize].is_none() {
                 inner.places[class as usize] = Some(inner.rows.len() as u32);
                 let parent = parent.and_then(|parent| inner.places[parent as usize]);
-                inner.rows.push(InnerStatus { parent, ..status.clone() });
+                let sums = sums[class as usize];
+                inner.rows.push(InnerStatus { parent, sums, ..status.clone() });
             }
         }
         inner
@@ -172,6 +178,7 @@ pub(crate) fn inner_status(spec: &ClassSpec, share_bps: Option<f64>) -> InnerSta
         share_bps,
         ceiling_bps: limit,
         parameters: spec.params.iter().map(parameter).collect(),
+        sums: Sums::default(),
     }
 }
 

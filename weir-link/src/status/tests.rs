@@ -234,6 +234,44 @@ fn a_query_chooses_classes() {
 }
 
 #[test]
+fn the_largest_of_each_direction_come_with_the_sums_of_all() {
+    let mut scene = Scene::new(40);
+    scene.run(10_000, 1000);
+    let boards = [Arc::clone(&scene.board), Arc::clone(&scene.board)];
+    let check = |query: Query, wanted: &[&str]| {
+        let rows = query::read(&boards, &query, Patience::from_millis(1)).expect("the last counts");
+        for lane in rows.whole().lanes {
+            let names: Vec<_> = lane.classes.iter().map(|class| class.name.as_str()).collect();
+            assert_eq!(names, wanted, "{query:?}");
+            let (sums, all) = (lane.sums, 0..40_u64);
+            let (sent, waiting) = (all.clone().take(20).sum(), all.skip(20).sum());
+            assert_eq!((sums.leaves, sums.sent.packets), (40, sent), "{query:?}");
+            assert_eq!(sums.backlog, Amount { packets: waiting, bytes: 100 * waiting });
+            // A sum of nothing would be -0 in Rust.
+            assert!(sums.sent_bps.is_sign_positive() && sums.lost_pps.is_sign_positive());
+        }
+    };
+    let two = Query { per_direction: Some(2), latest: true, ..Query::default() };
+    let largest = |sort| Query { largest: Some(sort), ..two.clone() };
+    let filter = |text: &str| Query { filter: Some(text.to_owned()), ..two.clone() };
+    check(two.clone(), &["leaf-0", "leaf-1"]);
+    check(Query { sort: Some(Sort::Backlog), ..two.clone() }, &["leaf-39", "leaf-38"]);
+    // Without a window the counts since the start decide.
+    check(largest(Sort::RecentRate), &["leaf-18", "leaf-19"]);
+    check(largest(Sort::Backlog), &["leaf-38", "leaf-39"]);
+    check(Query { sort: Some(Sort::Rate), ..largest(Sort::Backlog) }, &["leaf-38", "leaf-39"]);
+    check(filter("EAF-3"), &["leaf-3", "leaf-30"]);
+    check(filter("web"), &[]);
+    check(Query { limit: Some(0), ..two.clone() }, &[]);
+    // None dropped a packet: both directions have their part of the limit.
+    let equal = Query { largest: Some(Sort::Drops), limit: Some(4), ..Query::default() };
+    check(equal, &["leaf-0", "leaf-1"]);
+    let tickets = scene.board.newest_ticket();
+    assert!(query::read(&boards, &two, Patience::ZERO).is_some(), "there are last counts");
+    assert_eq!(scene.board.newest_ticket(), tickets, "the loop was not asked for newer ones");
+}
+
+#[test]
 fn every_text_of_a_status_can_be_changed() {
     let text = || "\u{9b}31m".to_owned();
     let causes = || vec![(text(), 1)];
@@ -266,7 +304,8 @@ fn every_text_of_a_status_can_be_changed() {
         removed: Some(Box::new(ClassStatus { name: text(), ..ClassStatus::default() })),
         ..LaneStatus::default()
     };
-    let mut status = Status { ports: vec![port], lanes: vec![lane], ..Status::default() };
+    let faults = vec![FaultStatus { event: text(), since: text(), text: text() }];
+    let mut status = Status { ports: vec![port], lanes: vec![lane], faults, ..Status::default() };
     status.each_text(&mut |text| *text = text.replace('\u{9b}', "?"));
     let json = serde_json::to_string(&status).expect("it is JSON");
     assert!(!json.contains('\u{9b}'), "{json}");

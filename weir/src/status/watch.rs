@@ -1,6 +1,7 @@
 //! `weir status --watch`: the last second of a link, again and again: on a terminal in place, for
 //! pipes one after the other.
 
+use super::left_out;
 use crate::output::{Exit, Format, Output};
 use ratatui::crossterm::Command;
 use ratatui::crossterm::cursor::MoveTo;
@@ -110,6 +111,7 @@ pub fn text(status: &Status) -> String {
     let _ = writeln!(text, "up {seconds:.1} s, {frame:.2} us of processor time a frame");
     for lane in &status.lanes {
         let _ = writeln!(text, "{}: {} to {}\n{}", lane.name, lane.from, lane.to, classes(lane));
+        text.push_str(&left_out::text(lane));
     }
     text
 }

@@ -95,9 +95,12 @@ fn ports(status: &Status) -> String {
         let (lost_in, lost_out) = (port.lost_in, port.lost_out);
         format!("{} {} lost {lost_in} in, {lost_out} out", port.interface, port.state)
     };
-    let left_out: u64 = status.lanes.iter().map(|lane| lane.left_out).sum();
-    let more = (left_out > 0).then(|| format!("{left_out} classes not shown: see --limit"));
-    status.ports.iter().map(port).chain(more).collect::<Vec<_>>().join(" | ")
+    // A foreign link may say any number.
+    let sum = |of: fn(&LaneStatus) -> u64| status.lanes.iter().map(of).fold(0, u64::saturating_add);
+    let (left_out, all) = (sum(|lane| lane.left_out), sum(|lane| lane.sums.leaves));
+    let more =
+        (left_out > 0).then(|| format!("{left_out} of {all} classes not shown, / finds any"));
+    more.into_iter().chain(status.ports.iter().map(port)).collect::<Vec<_>>().join(" | ")
 }
 
 /// The columns that fit.
@@ -282,12 +285,7 @@ fn shares(lane: &LaneStatus, row: &Row) -> String {
 
 fn tell_inner(lane: &LaneStatus, row: &Row, inner: &InnerStatus) -> Vec<String> {
     vec![
-        format!(
-            "{}: {} classes below it; {}",
-            row.name,
-            row.children,
-            parameters(&inner.parameters)
-        ),
+        format!("{}: {} leaves below it; {}", row.name, row.leaves, parameters(&inner.parameters)),
         shares(lane, row),
         format!("1 s: sent {}bit/s, lent {}bit/s", short(row.rate_bps), short(row.lent_bps)),
     ]
@@ -398,7 +396,8 @@ pub(super) fn short(bps: f64) -> String {
         _ if bps >= 1e9 => (bps / 1e9, "G"),
         _ if bps >= 1e6 => (bps / 1e6, "M"),
         _ if bps >= 1e3 => (bps / 1e3, "k"),
-        _ => return format!("{bps:.0}"),
+        // Never `-0`.
+        _ => return format!("{:.0}", bps + 0.0),
     };
     let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
     format!("{value:.decimals$}{unit}")
@@ -407,7 +406,7 @@ pub(super) fn short(bps: f64) -> String {
 fn count(number: f64) -> String {
     match number {
         _ if number > 0.0 && number < 1.0 => format!("{number:.1}"),
-        _ if number < 1e5 => format!("{number:.0}"),
+        _ if number < 1e5 => format!("{:.0}", number + 0.0),
         _ => short(number),
     }
 }

@@ -1,12 +1,11 @@
 //! Reads the status of a link, again and again, on a thread of its own: a link that answers late
-//! delays no key.
+//! delays no key. A key that asks for other classes wakes it.
 
 use super::sessions::SESSIONS_ASKED;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_control::client;
@@ -27,7 +26,7 @@ pub enum Update {
 pub struct Reader {
     updates: Receiver<Update>,
     find: Arc<dyn Fn() -> Result<PathBuf, String> + Send + Sync>,
-    ends: Arc<AtomicBool>,
+    queries: Sender<Query>,
 }
 
 impl Reader {
@@ -42,14 +41,14 @@ impl Reader {
     ) -> io::Result<Self> {
         let (send, updates) = sync_channel(UPDATES_MAX);
         let find: Arc<dyn Fn() -> Result<PathBuf, String> + Send + Sync> = Arc::new(find);
-        let ends = Arc::new(AtomicBool::new(false));
-        let (ended, finds) = (Arc::clone(&ends), Arc::clone(&find));
+        let (queries, asked) = channel();
+        let finds = Arc::clone(&find);
         let read = move || {
             let link = Link { find: &*finds, query, pause: 0 };
-            work(link, &send, interval, &ended);
+            work(link, &send, interval, &asked);
         };
         thread::Builder::new().name("reader".to_owned()).spawn(read)?;
-        Ok(Self { updates, find, ends })
+        Ok(Self { updates, find, queries })
     }
 
     /// Returns what was read since the last call.
@@ -57,15 +56,15 @@ impl Reader {
         self.updates.try_iter()
     }
 
+    /// Asks for these classes from now on, at once.
+    pub fn ask(&self, query: Query) {
+        // A thread that has ended said why.
+        let _ended = self.queries.send(query);
+    }
+
     /// Returns the socket of the link.
     pub fn find(&self) -> Result<PathBuf, String> {
         (self.find)()
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
     }
 }
 
@@ -100,9 +99,14 @@ impl Link<'_> {
     }
 }
 
-fn work(mut link: Link<'_>, send: &SyncSender<Update>, interval: Duration, ended: &AtomicBool) {
+fn work(
+    mut link: Link<'_>,
+    send: &SyncSender<Update>,
+    interval: Duration,
+    asked: &Receiver<Query>,
+) {
     let mut due = Instant::now();
-    while !ended.load(Ordering::Relaxed) {
+    loop {
         let updates = match link.status() {
             Ok(status) => {
                 let found = Update::Reservations(link.reservations().map(Box::new));
@@ -115,8 +119,15 @@ fn work(mut link: Link<'_>, send: &SyncSender<Update>, interval: Duration, ended
                 return;
             }
         }
-        due = (due + interval).max(Instant::now());
-        thread::sleep(due.saturating_duration_since(Instant::now()));
+        if Instant::now() >= due {
+            due = (due + interval).max(Instant::now());
+        }
+        match asked.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            // Of several only the last is still wanted.
+            Ok(query) => link.query = asked.try_iter().last().unwrap_or(query),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! The rows of the screen: the directions of a link, and below each its classes as a tree.
 //!
-//! A status may come from a foreign socket, so places of parents and lenders are checked: a parent
-//! stands before its children in the list, and so no loop can be.
+//! Those with children show the sums that the link made of all their classes, also of those that it
+//! left out. A status may come from a foreign socket, so places of parents and lenders are checked:
+//! a parent stands before its children in the list, and so no loop can be.
 
 use super::view::Order;
 use std::collections::BTreeSet;
 use weir_core::sched::DEPTH_MAX;
-use weir_link::status::{ClassStatus, LaneStatus, Status};
+use weir_link::status::{ClassStatus, InnerStatus, LaneStatus, Status, Sums};
 
 /// Identifies a row: the direction, and the class; `None` for the direction itself.
 pub type Key = (usize, Option<String>);
@@ -18,8 +19,10 @@ pub struct Row {
     /// 0 for a direction.
     pub depth: usize,
     pub name: String,
-    /// Classes directly below it.
+    /// Classes directly below it that the link told of.
     pub children: usize,
+    /// All leaves below it.
+    pub leaves: u64,
     pub rate_bps: f64,
     pub share_bps: Option<f64>,
     /// The most that it can get: its ceiling, or that of the link.
@@ -35,6 +38,7 @@ pub struct Row {
     pub lost_pps: f64,
     /// Packets that wait in it.
     pub waiting: u64,
+    pub waiting_bytes: u64,
     /// The place of a leaf in its direction.
     pub leaf: Option<usize>,
 }
@@ -65,24 +69,15 @@ pub fn arrange(status: &Status, order: Order, filter: &str, folded: &BTreeSet<Ke
 fn tree(index: usize, lane: &LaneStatus) -> Node {
     let full = lane.policy.rate_bps;
     let key = |name: &str| (index, Some(name.to_owned()));
-    let mut lent = vec![0.0; lane.inner.len()];
-    let mut lent_by_link = 0.0;
-    for loan in lane.classes.iter().flat_map(|class| &class.borrowed) {
-        match loan.lender.and_then(|lender| lent.get_mut(lender as usize)) {
-            Some(lent) => *lent += loan.recent_bps,
-            None => lent_by_link += loan.recent_bps,
-        }
-    }
-    let inner = |(place, class): (usize, &weir_link::status::InnerStatus)| Row {
+    let inner = |class: &InnerStatus| Row {
         key: key(&class.name),
         name: class.name.clone(),
         share_bps: class.share_bps,
         full_bps: class.ceiling_bps.unwrap_or(full).min(full.max(1.0)),
-        lent_bps: lent[place],
-        ..Row::default()
+        ..summed(&class.sums)
     };
     let leaf = |(place, class): (usize, &ClassStatus)| leaf(lane, (index, place), class);
-    let mut nodes: Vec<Option<Node>> = lane.inner.iter().enumerate().map(inner).map(node).collect();
+    let mut nodes: Vec<Option<Node>> = lane.inner.iter().map(inner).map(node).collect();
     let mut top = Vec::new();
     for (place, class) in lane.classes.iter().enumerate() {
         let Some(node) = node(leaf((place, class))) else { continue };
@@ -107,8 +102,7 @@ fn tree(index: usize, lane: &LaneStatus) -> Node {
         name: format!("{}: {} to {}", lane.name, lane.from, lane.to),
         full_bps: full,
         share_bps: Some(full).filter(|full| *full > 0.0),
-        lent_bps: lent_by_link,
-        ..Row::default()
+        ..summed(&lane.sums)
     };
     let mut root = Node { row, children: top };
     settle(&mut root, 0);
@@ -125,6 +119,20 @@ fn depths(lane: &LaneStatus) -> Vec<usize> {
         depths.push(above.map_or(0, |above| if *above + 1 < DEPTH_MAX { above + 1 } else { 0 }));
     }
     depths
+}
+
+/// Returns a row with what a class with children, or a direction, did.
+fn summed(sums: &Sums) -> Row {
+    Row {
+        leaves: sums.leaves,
+        rate_bps: sums.sent_bps,
+        lent_bps: sums.lent_bps,
+        p99_us: sums.p99_us,
+        lost_pps: sums.lost_pps,
+        waiting: sums.backlog.packets,
+        waiting_bytes: sums.backlog.bytes,
+        ..Row::default()
+    }
 }
 
 fn node(row: Row) -> Option<Node> {
@@ -153,27 +161,18 @@ fn leaf(lane: &LaneStatus, (index, place): (usize, usize), class: &ClassStatus) 
         p99_us: has_delays.then_some(recent.delay.p99_us),
         lost_pps: recent.second.lost_pps,
         waiting: class.backlog.packets,
+        waiting_bytes: class.backlog.bytes,
         leaf: Some(place),
         ..Row::default()
     }
 }
 
-/// Gives each node its depth, and those with children the sums of these. Depth is bounded, as each
-/// node stands behind its parent in a list.
+/// Gives each node its depth. It is bounded, as each node stands behind its parent in a list.
 fn settle(node: &mut Node, depth: usize) {
     node.row.depth = depth;
     node.row.children = node.children.len();
     for child in &mut node.children {
         settle(child, depth + 1);
-    }
-    if node.row.leaf.is_none() {
-        let sum = |of: fn(&Row) -> f64| node.children.iter().map(|child| of(&child.row)).sum();
-        let longest = |of: fn(&Row) -> Option<f64>| {
-            node.children.iter().filter_map(|child| of(&child.row)).reduce(f64::max)
-        };
-        (node.row.rate_bps, node.row.lost_pps) = (sum(|row| row.rate_bps), sum(|row| row.lost_pps));
-        (node.row.p50_us, node.row.p99_us) = (None, longest(|row| row.p99_us));
-        node.row.waiting = node.children.iter().map(|child| child.row.waiting).sum();
     }
 }
 
@@ -192,7 +191,7 @@ fn sort(node: &mut Node, order: Order) {
         Order::Rate => row.rate_bps,
         Order::Delay => row.p99_us.unwrap_or(-1.0),
         Order::Losses => row.lost_pps,
-        Order::Backlog => row.waiting as f64,
+        Order::Backlog => row.waiting_bytes as f64,
     };
     // Stable, so that equal ones stay in the order of the policy.
     node.children.sort_by(|one, other| key(&other.row).total_cmp(&key(&one.row)));

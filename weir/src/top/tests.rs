@@ -7,10 +7,12 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
-use weir_control::protocol::{Answer, Changed, Difference, Request, Reservations, Setting, Terms};
+use weir_control::protocol::{
+    Answer, Changed, Difference, Request, Reservations, Setting, Sort, Terms,
+};
 use weir_link::status::reservations::{ReservationStatus, SenderStatus, SessionStatus};
 use weir_link::status::{
-    Amount, ClassStatus, InnerStatus, LaneStatus, Loan, PolicyStatus, Rates, Recent, Status,
+    Amount, ClassStatus, InnerStatus, LaneStatus, Loan, PolicyStatus, Rates, Recent, Status, Sums,
     Windows,
 };
 
@@ -52,18 +54,34 @@ fn status() -> Status {
     bulk.recent = Some(Recent { second, overlimit: 0.5, ..recent(&mut bulk) });
     bulk.dropped = vec![("full".to_owned(), Amount { packets: 99, bytes: 0 })];
     bulk.parameters = vec![("rate".to_owned(), "6 Mbit/s".to_owned())];
-    bulk.backlog = Amount { packets: 17, bytes: 0 };
+    bulk.backlog = Amount { packets: 17, bytes: 17_000 };
     let policy = PolicyStatus {
         rate_bps: 10.0 * MEGA,
         scheduler: "htb".to_owned(),
         identity: "0123456789abcdef".to_owned(),
         age_ns: 5_000_000_000,
     };
+    let home = Sums {
+        leaves: 2,
+        sent_bps: 5.0 * MEGA,
+        lent_bps: 2.0 * MEGA,
+        p99_us: Some(0.0),
+        ..Sums::default()
+    };
+    let sums = Sums {
+        leaves: 3,
+        sent_bps: 10.0 * MEGA,
+        lost_pps: 33.0,
+        backlog: Amount { packets: 17, bytes: 17_000 },
+        p99_us: Some(0.0),
+        ..Sums::default()
+    };
     let lane = LaneStatus {
         name: "up".to_owned(),
         from: "eth0".to_owned(),
         to: "eth1".to_owned(),
-        inner: vec![inner("home", None, 4.0)],
+        inner: vec![InnerStatus { sums: home, ..inner("home", None, 4.0) }],
+        sums,
         classes: vec![voice, web, bulk],
         policy,
         ..LaneStatus::default()
@@ -172,7 +190,7 @@ fn the_selected_row_is_told_of_and_stays_selected() {
     let mut view = view(told);
     let rows: [(&str, &[&str]); 5] = [
         ("^", &["up: htb of 10.0Mbit/s", "policy 0123456789abcdef, in force for 5 s"]),
-        ("j", &["home: 2 classes below it", "share 4.00Mbit/s", "lent 2.00Mbit/s"]),
+        ("j", &["home: 2 leaves below it", "share 4.00Mbit/s", "lent 2.00Mbit/s"]),
         ("j", &["voice: 0 offered", "dropped and lost since the start: nothing", "jitter 0.700"]),
         ("j", &["web: 0 offered", "p50 – p90 – p99 – max – jitter – ms", "share not known: `htb`"]),
         ("$", &["rate 6 Mbit/s", "full 99", "over its limits 50 %", "borrowed: nothing"]),
@@ -298,6 +316,55 @@ fn any_size_and_any_status_is_drawn() {
     assert!(text.contains("c999") && !text.contains("c900"), "{text}");
     press(&mut large, "/c77\n");
     assert_eq!(names(&mut large).len(), 12, "the direction, and c77, c770 to c779");
+}
+
+#[test]
+fn the_link_is_asked_for_what_the_screen_can_show() {
+    let two =
+        Status { lanes: vec![status().lanes.remove(0), status().lanes.remove(0)], ..status() };
+    let mut view = view(two);
+    let query = view.query();
+    assert_eq!((query.limit, query.per_direction, query.sort), (Some(1000), Some(500), None));
+    assert!(query.latest, "it costs the loop nothing");
+    let rows = [
+        ("", Sort::RecentRate, None),
+        ("s", Sort::RecentRate, None),
+        ("s", Sort::RecentDelay, None),
+        ("s", Sort::RecentDrops, None),
+        ("s/C77\n", Sort::Backlog, Some("C77")),
+        ("\u{1b}", Sort::Backlog, None),
+    ];
+    for (pressed, largest, filter) in rows {
+        press(&mut view, pressed);
+        let query = view.query();
+        assert_eq!(
+            (query.largest, query.filter.as_deref()),
+            (Some(largest), filter),
+            "{pressed:?}"
+        );
+    }
+}
+
+#[test]
+fn sums_are_those_of_the_link_and_many_classes_begin_with_the_largest() {
+    let sums = Sums { leaves: 5000, sent_bps: 41.0 * MEGA, ..Sums::default() };
+    let mut many = status();
+    many.lanes = vec![LaneStatus { left_out: 4997, sums, ..many.lanes.remove(0) }];
+    let mut view = View::new("isp", false);
+    view.begin(many);
+    let all = lines(&mut view, (100, 24)).join("\n");
+    for part in ["41.0M", "4997 of 5000 classes not shown, / finds any", "sort: rate"] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+    assert_eq!(names(&mut view), ["up:", "home", "web", "voice", "bulk"]);
+    assert_eq!(view.query().limit, Some(200), "few of many are asked for");
+    let mut idle = status();
+    let (classes, sums) = (Vec::new(), Sums::default());
+    idle.lanes = vec![LaneStatus { classes, sums, ..idle.lanes.remove(0) }];
+    let mut few = View::new("home", false);
+    few.begin(idle);
+    let text = lines(&mut few, (100, 24)).join("\n");
+    assert!(text.contains("sort: policy") && !text.contains("-0"), "{text}");
 }
 
 #[test]

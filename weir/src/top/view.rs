@@ -4,7 +4,7 @@ use super::edit::Edit;
 use super::reader::Update;
 use super::rows::{self, Key, Row};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use weir_control::protocol::{Request, Reservations};
+use weir_control::protocol::{CLASSES_DEFAULT, Query, Request, Reservations, Sort};
 use weir_link::status::Status;
 
 /// The screen, as data.
@@ -28,6 +28,10 @@ pub struct View {
     /// How many rows fit.
     pub height: usize,
     pub sort: Order,
+    /// The most classes that are asked for, of all directions together.
+    pub limit: Option<u32>,
+    /// Whether the link had more at first.
+    has_many: bool,
     /// Only classes whose names hold this, in any case.
     pub filter: String,
     pub mode: Mode,
@@ -97,6 +101,17 @@ impl Order {
         Self::ALL[self as usize].1
     }
 
+    /// Returns the key by which the link chooses classes where not all are asked for. In the order
+    /// of the policy those that send, too: the first of many may be idle.
+    fn choice(self) -> Sort {
+        match self {
+            Self::Policy | Self::Rate => Sort::RecentRate,
+            Self::Delay => Sort::RecentDelay,
+            Self::Losses => Sort::RecentDrops,
+            Self::Backlog => Sort::Backlog,
+        }
+    }
+
     fn next(self) -> Self {
         Self::ALL[(self as usize + 1) % Self::ALL.len()].0
     }
@@ -117,6 +132,8 @@ impl View {
             first: 0,
             height: 1,
             sort: Order::default(),
+            limit: None,
+            has_many: false,
             filter: String::new(),
             mode: Mode::default(),
             message: String::new(),
@@ -129,6 +146,32 @@ impl View {
             courses: BTreeMap::new(),
             windows_end_ns: 0,
         }
+    }
+
+    /// Returns what to ask the link for: what the screen can show. Counts of the last second cost
+    /// the link nothing.
+    pub fn query(&self) -> Query {
+        let directions = self.status.as_ref().map_or(1, |status| status.lanes.len().max(1));
+        // A screen shows few of many, and is to be there at once.
+        let limit = self.limit.unwrap_or(if self.has_many { MANY } else { CLASSES_DEFAULT });
+        let share = (limit as usize).div_ceil(directions);
+        Query {
+            filter: Some(self.filter.clone()).filter(|filter| !filter.is_empty()),
+            largest: Some(self.sort.choice()),
+            limit: Some(limit),
+            per_direction: Some(share as u32),
+            latest: true,
+            ..Query::default()
+        }
+    }
+
+    /// Shows the first status: where the link has more classes than are asked for, the largest come
+    /// first.
+    pub fn begin(&mut self, status: Status) {
+        if status.lanes.iter().any(|lane| lane.left_out > 0) {
+            (self.sort, self.has_many) = (Order::Rate, true);
+        }
+        self.update(Update::Status(Box::new(status)));
     }
 
     /// Takes over what was read.
@@ -268,6 +311,8 @@ impl View {
     }
 }
 
+/// The classes that are asked for where the link has more than [`CLASSES_DEFAULT`].
+const MANY: u32 = 200;
 /// The seconds of a course.
 pub const COURSE_MAX: usize = 60;
 /// Windows that end closer to each other are the same.

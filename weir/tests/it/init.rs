@@ -237,8 +237,9 @@ fn for_one_interface_it_writes_a_host_port_and_says_how_to_see_that_it_works() {
     assert!(text(&long.stderr).contains("--host \"sixteen-letters-\""), "{long:?}");
     let output = weir(&[base.as_slice(), &["--host", "eth0"]].concat());
     let said = text(&output.stdout);
-    for part in ["at eth0, which keeps", "weir status home --hosts 5", "upload:link.rate=", "ping"]
-    {
+    let parts =
+        ["at eth0, which keeps", "weir status home --hosts 5", "upload:link.rate=", "weir try"];
+    for part in parts {
         assert!(said.contains(part), "{part}: {said}");
     }
     let main = fs::read_to_string(folder.join("deployment.toml")).expect("it is written");

@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+use weir_control::client;
+use weir_control::protocol::{Answer, Request, Since};
 use weir_host::bpf::{Code, Hook, Kind, Program};
 use weir_host::ethtool;
 use weir_host::netns::NetNs;
@@ -18,7 +21,7 @@ use weir_link::status::Status;
 use weir_testbed::rows::{self, Failed, Named, Need, Outcome, Row};
 use weir_testbed::{
     END, Ends, Host, LEFT, Netlink, PATIENCE, RIGHT, Scene, Stream, StreamConfig, Testbed,
-    TestbedConfig, firewall, has_drops, is_alive, signal, until,
+    TestbedConfig, firewall, has_drops, is_alive, signal, until, until_some,
 };
 
 const TESTS: &[Named] = &[
@@ -434,11 +437,24 @@ fn an_interface_that_comes_back_is_shaped() -> Outcome {
     Netlink::open_in(weir)?.add_address(RIGHT, ROUTER.into(), 24)?;
     let before = scene.await_status("it is back", all("up"))?;
     assert_eq!(before.ports[0].rebinds, 1);
+    let events = until_some("its return is told", || {
+        match client::call(&scene.socket(), &Request::Events(Since::default())) {
+            Ok(Answer::Events(all)) => Some(all.events).filter(|all| told(all, "port-back") > 0),
+            _ => None,
+        }
+    })?;
+    let once = (told(&events, "port-gone"), told(&events, "port-back"));
+    assert_eq!(once, (1, 1), "both its ports are of one interface: {events:?}");
     echo(weir, server, SERVER.into(), 100)?;
     for (lane, before) in scene.status()?.lanes.iter().zip(before.lanes) {
         assert!(lane.classes[0].sent.packets > before.classes[0].sent.packets, "{lane:?}");
     }
     router.stop()
+}
+
+/// Returns how often this kind is among events.
+fn told(events: &[Map<String, Value>], kind: &str) -> usize {
+    events.iter().filter(|event| event["event"] == kind).count()
 }
 
 fn what_cannot_be_shaped_is_refused() -> Outcome {

@@ -24,6 +24,7 @@ const TESTS: &[Test] = &[
     ("a_receiver_that_nobody_answers_for_is_told", unanswered),
     ("a_link_local_receiver_is_reached", link_local),
     ("a_signal_ends_both_with_a_report", a_signal),
+    ("a_line_is_tried_and_compared_with_what_it_was_before", a_line_is_tried),
 ];
 
 /// A call of 200 bytes a packet.
@@ -237,4 +238,35 @@ fn a_signal() -> Outcome {
 /// Returns the rows of this module.
 pub fn rows() -> impl Iterator<Item = Row> {
     rows::table("send", TESTS, &[Need::PrivateNetworks])
+}
+
+/// How quick the line is depends on the machine; that there is a measure of all, that a link tells
+/// of the load, and that both results stand side by side does not.
+fn a_line_is_tried() -> Outcome {
+    let scene = started()?;
+    let words = "--format json try 10.77.0.2 --seconds 1 --save before.json";
+    let none = weir(&scene, &scene.testbed.client, words)?.wait_for_output()?;
+    let says = none.stderr.contains("start `weir recv --port 5001` there");
+    assert!(none.status.code() == Some(2) && says, "{none:?}");
+
+    let receiver = receiver(&scene, "--tcp --streams 8 --seconds 60")?;
+    let before = report(weir(&scene, &scene.testbed.client, words)?)?;
+    for of in ["idle", "loaded"] {
+        assert!(number(&before[of], "probes") > 1, "{before:#}");
+        assert!(before[of]["p50_ms"].as_f64() > Some(0.0), "{before:#}");
+    }
+    assert!(before["mbit_s"].as_f64() > Some(0.0) && before["grade"].is_string(), "{before:#}");
+    let saved: Value = serde_json::from_str(&scene.read("before.json")?)?;
+    assert_eq!(saved, before);
+
+    let words = "try 10.77.0.2 --seconds 1 --against before.json --control weir.sock";
+    let now = weir(&scene, &scene.testbed.client, words)?.wait_for_output()?;
+    for part in ["before", "idle, median ms", "throughput, Mbit/s", "grade", "\nrest"] {
+        assert!(now.stdout.contains(part), "{part}: {now:?}");
+    }
+    let received = report(receiver)?;
+    let streams = received["streams"].as_array().cloned().unwrap_or_default();
+    let marked = streams.iter().filter(|stream| stream["stream"].is_u64());
+    assert_eq!(marked.count(), 8, "{received:#}");
+    Ok(())
 }

@@ -13,6 +13,7 @@ use weir_testbed::{PATIENCE, Process, Scene, signal, until, until_seen};
 pub const TESTS: &[Test] = &[
     ("a_change_is_in_force_at_once_and_counts_go_on", counts_go_on),
     ("a_wrong_change_changes_nothing_and_says_why", wrong_changes),
+    ("a_subscriber_of_a_list_is_set_by_its_name", a_subscriber),
     ("a_dry_run_prints_the_difference", dry_run),
     ("a_change_on_trial_returns_unless_it_is_confirmed", trials),
     ("a_change_on_trial_returns_also_after_a_refused_restart", returned_in_the_end),
@@ -299,6 +300,35 @@ fn death() -> Outcome {
     assert_eq!(origins(&scene)?, ["start", "set", "set", "returned"]);
     scene.await_status("video is back", |status| class(status, "video").is_some())?;
     check(&scene, &["rollback", "1"], 0, &["class video removed"])?;
+    scene.stop()?;
+    Ok(())
+}
+
+const LISTED: &str = r#"
+[link]
+rate = "50 Mbit/s"
+scheduler = "htb"
+
+[class.rest]
+rate = "30 Mbit/s"
+default = true
+
+[template.subscriber]
+list = [{ id = "anna", port = "5004" }, { id = "ben", port = "5006" }]
+name = "s-{id}"
+class.rate = "10 Mbit/s"
+class.match = [{ proto = "udp", dport = "{port}" }]
+"#;
+
+fn a_subscriber() -> Outcome {
+    let mut scene = plan(LISTED).start()?;
+    check(&scene, &["set", "class.s-ben.ceil=40Mbit/s"], 0, &["s-ben ceil rate -> 40"])?;
+    let status = scene.status()?;
+    let ceil = |name: &str| {
+        let parameters = &class(&status, name)?.parameters;
+        parameters.iter().find(|(key, _)| key == "ceil").map(|(_, value)| value.clone())
+    };
+    assert_eq!((ceil("s-ben"), ceil("s-anna")), (Some("40 Mbit/s".to_owned()), None));
     scene.stop()?;
     Ok(())
 }

@@ -6,10 +6,11 @@ use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
+use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{Flood, Host, LEFT, Netlink, PATIENCE, Scene, signal, until_ok};
 
@@ -23,6 +24,7 @@ pub const TESTS: &[Test] = &[
     ("an_alarm_runs_its_program_and_tells_its_webhook", an_alarm_acts),
     ("an_alarm_ends_with_the_forwarder_that_told_of_it", an_alarm_of_the_dead_ends),
     ("a_request_that_is_refused_is_told", || check(ask_nonsense, REFUSED)),
+    ("a_log_on_a_full_disk_is_told_in_the_status_until_it_has_room", a_full_log),
 ];
 
 const START: &[&str] = &["policy-loaded upload"];
@@ -284,3 +286,24 @@ const STALLED: Duration = Duration::from_secs(2);
 /// A full queue keeps this line busy for seconds: no pause of the flood ends an alarm.
 const RATE: &str = "300 kbit/s";
 const ALARM: &str = "[deployment.alarm.busy]\nwhen = \"rest.backlog.max > 5 KB\"\nfor = \"1 s\"";
+
+/// To a file on a full disk, /dev/full is the same.
+fn a_full_log() -> Outcome {
+    let mut scene = plan(POLICY).deployment(&format!("log = \"{LOG}\"")).prepare()?;
+    symlink("/dev/full", scene.path(LOG))?;
+    scene.start()?;
+    let is_told = |status: &Status| status.faults.iter().any(|fault| fault.event == "log-failed");
+    scene.await_status("the status tells that the log is full", is_told)?;
+    let text = scene.weir(&["status", "--control", "weir.sock"])?.stdout;
+    assert!(text.contains("cannot be written") && text.contains("No space left"), "{text}");
+    // A new forwarder did not see it happen.
+    signal(scene.forwarder()?, "KILL")?;
+    scene.await_status("also a new forwarder tells", is_told)?;
+    fs::remove_file(scene.path(LOG))?;
+    ask_nonsense(&mut scene)?;
+    scene.await_status("it is over with the next line", |status| !is_told(status))?;
+    let text = scene.read(LOG)?;
+    assert!(text.contains("lines are missing in"), "{text}");
+    scene.stop()?;
+    Ok(())
+}

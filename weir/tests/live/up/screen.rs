@@ -1,20 +1,29 @@
 //! `weir top` in a real terminal: tmux runs it beside a link that forwards, and what it draws is
-//! read from the screen. Also `weir status --watch`, there and in a pipe.
+//! read from the screen. Also `weir status --watch`, there and in a pipe, and both of a link with
+//! thousands of classes.
 
 use super::{SLOW, Test, plan};
 use libtest_mimic::Failed;
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use weir_host::netns::NetNs;
 use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
-use weir_testbed::{Process, Scene, Stream, StreamConfig, children, signal, until_ok, until_some};
+use weir_testbed::{
+    Host, Process, Scene, Stream, StreamConfig, children, signal, until_ok, until_some,
+};
 
 pub const TESTS: &[Test] = &[
     ("a_terminal_shows_the_link_and_follows_keys", a_terminal_shows_the_link),
     ("a_terminal_is_given_back_when_the_program_is_ended", a_terminal_is_given_back),
     ("a_pipe_gets_a_line_a_second_until_the_link_ends", a_pipe_gets_lines),
     ("a_terminal_is_watched_in_place_until_a_key", a_terminal_is_watched),
+    ("of_5000_classes_each_way_the_largest_are_shown_with_the_sums_of_all", many_are_summed),
 ];
 
 const TREE: &str = r#"
@@ -40,6 +49,31 @@ match = [{ proto = "udp", dport = "5005" }]
 rate = "6 Mbit/s"
 default = true
 "#;
+
+/// Each subscriber of a list has a class, chosen by a port.
+const MANY: &str = r#"
+[link]
+rate = "900 Mbit/s"
+scheduler = "htb"
+
+[class.north]
+rate = "800 Mbit/s"
+
+[class.rest]
+rate = "100 Mbit/s"
+default = true
+
+[template.subscriber]
+list = "subscribers.csv"
+name = "s{id}"
+class.parent = "north"
+class.rate = "100 kbit/s"
+class.ceil = "100 Mbit/s"
+class.match = [{ proto = "udp", dport = "{port}" }]
+"#;
+const SUBSCRIBERS: u16 = 5000;
+/// Those that send: the last ones of the list, the k-th of them k datagrams at a time.
+const SENDERS: u16 = 12;
 
 /// How many terminals were started.
 static SCREENS: AtomicU32 = AtomicU32::new(0);
@@ -248,5 +282,104 @@ fn a_terminal_is_watched() -> Outcome {
     let ended = watch.wait_for_output()?;
     let says = ended.stderr.contains("the link has ended");
     assert!(ended.status.success() && says, "it ends with the link: {ended:?}");
+    Ok(())
+}
+
+/// Sends to the ports of the last subscribers until it is dropped.
+struct Subscribers {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Subscribers {
+    fn start(from: &NetNs, to: &Host) -> Result<Self, Failed> {
+        let socket = from.run(|| UdpSocket::bind("0.0.0.0:0"))??;
+        let (ends, address) = (Arc::new(AtomicBool::new(false)), to.ip4());
+        let ended = Arc::clone(&ends);
+        let send = move || {
+            while !ended.load(Ordering::Relaxed) {
+                for sender in 1..=SENDERS {
+                    for _ in 0..sender {
+                        // Where nobody listens an error may come back; the datagram went out.
+                        let _refused = socket.send_to(&[0; 1000], (address, port(sender)));
+                    }
+                }
+                thread::sleep(Duration::from_millis(50));
+            }
+        };
+        Ok(Self { ends, thread: Some(thread::spawn(send)) })
+    }
+}
+
+impl Drop for Subscribers {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("it does not panic");
+        }
+    }
+}
+
+/// Returns the port of the k-th subscriber that sends, and its name.
+fn port(sender: u16) -> u16 {
+    10_000 + SUBSCRIBERS - SENDERS + sender
+}
+
+fn name(sender: u16) -> String {
+    format!("s{}", SUBSCRIBERS - SENDERS + sender)
+}
+
+fn many_are_summed() -> Outcome {
+    let mut scene = plan(MANY).both_ways().prepare()?;
+    let rows = (1..=SUBSCRIBERS).map(|id| format!("{id},{}\n", 10_000 + id));
+    scene.write("subscribers.csv", &rows.fold("id,port\n".to_owned(), |all, row| all + &row))?;
+    scene.start()?;
+    let up = Subscribers::start(&scene.testbed.client, &Host::Server)?;
+    let down = Subscribers::start(&scene.testbed.server, &Host::Client)?;
+    let status = |words: &[&str]| -> Result<Status, Failed> {
+        let fixed = ["status", "--control", "weir.sock", "--format", "json"];
+        Ok(serde_json::from_str(&scene.weir(&[&fixed, words].concat())?.stdout)?)
+    };
+    let is_told = |status: &Status| {
+        status
+            .lanes
+            .iter()
+            .all(|lane| lane.sums.sent_bps > 1e6 && lane.inner[0].sums.leaves == 5000)
+    };
+    let shown = until_some("both sums are of more than nothing", || {
+        status(&[]).ok().filter(|status| status.lanes.len() == 2 && is_told(status))
+    })?;
+    for lane in &shown.lanes {
+        let shows = |name: &str| lane.classes.iter().any(|class| class.name == name);
+        assert!(
+            shows(&name(1)) && shows(&name(SENDERS)),
+            "those that send are among the first 1000"
+        );
+    }
+
+    let screen = Screen::start(&scene)?;
+    let is_busy = |text: &str| row(text, "north").get(1).is_some_and(|rate| rate.ends_with('M'));
+    screen.until("the largest of the first direction", |text| {
+        let first = text.lines().skip(3).take(3).last().unwrap_or_default();
+        is_busy(text) && text.contains("classes not shown") && first.contains(&name(SENDERS))
+    })?;
+    assert!(!screen.text()?.contains("-0"), "{}", screen.text()?);
+    screen.press(&["/", "s77", "Enter"])?;
+    screen
+        .until("any class is found, and sums stay", |text| is_busy(text) && shows(text, "s770"))?;
+    screen.press(&["q"])?;
+
+    let largest: Vec<_> = (1..=SENDERS).rev().map(name).collect();
+    for lane in &status(&["--top", "15"])?.lanes {
+        let names: Vec<_> = lane.classes.iter().map(|class| class.name.as_str()).collect();
+        assert_eq!(names[..largest.len()], largest, "those that sent most, the largest first");
+        let north = lane.inner[0].sums;
+        assert_eq!((lane.left_out, lane.sums.leaves, north.leaves), (4986, 5001, 5000));
+        let of_north = lane.classes.iter().filter(|class| class.parent == Some(0));
+        let sent: u64 = of_north.map(|class| class.sent.packets).sum();
+        assert_eq!(sent, north.sent.packets, "nobody else sent, and the sums are of all");
+    }
+    drop((up, down));
+    scene.stop()?;
     Ok(())
 }
