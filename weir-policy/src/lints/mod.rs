@@ -180,4 +180,7 @@ lints! {
     no_bound,
     no_lender,
     no_places,
+    real_time,
+    above_limit,
+    short_delay,
 }

@@ -107,7 +107,7 @@ pub(crate) fn demands(classes: &[ClassDraft<'_>]) -> Vec<demand::Demand> {
 
 impl ClassDraft<'_> {
     /// Returns the number of leaves that it stands for.
-    pub(super) fn width(&self) -> u32 {
+    pub(crate) fn width(&self) -> u32 {
         self.spread.map_or(1, |spread| spread.queues)
     }
 
