@@ -43,6 +43,14 @@ pub struct Bound {
     pub backlog: Option<f64>,
     /// The delay for a leaf that offers one of its longest packets at a time, within its guarantee.
     pub alone_packet: Option<f64>,
+    /// Whether the delay is that of a full queue, since the leaf declares no arrival curve.
+    pub is_of_queue: bool,
+    /// The smallest `burst` in bytes that outlasts every pause of the leaf, and the delay with it,
+    /// if its burst is smaller and it has such.
+    pub better_burst: Option<(f64, f64)>,
+    /// Where flows of the leaf overtake each other, the longest that a packet of one of them takes
+    /// at the proven rate: what each of them may add to the delay of the others in a round.
+    pub turn: Option<f64>,
 }
 
 /// The arrivals at one leaf, in bytes and bytes a second.
@@ -252,13 +260,16 @@ fn of_leaf(
     together: Option<&(f64, f64)>,
 ) -> Bound {
     let finish = |delay: f64| outward(delay + line.buffer, 1e-6);
-    let declared = traffic.arrival.and_then(|arrival| server.fresh.delay(arrival));
-    // In whatever order packets go, those behind this one are not more than arrive while it waits.
+    // In whatever order packets go, those before this one are no more than come while it waits.
     let any_order = together.zip(traffic.arrival);
     let any_order = any_order.map(|(all, own)| all.0 / (line.rate - (all.1 - own.1)));
-    let standing = server.standing.as_ref().map(|curve| curve.time(traffic.limit));
-    let declared = smaller(declared, any_order);
-    let delay = smaller(declared, standing).filter(|_| traffic.in_order);
+    let delay_of = |server: &Server| {
+        let declared = traffic.arrival.and_then(|arrival| server.fresh.delay(arrival));
+        let standing = server.standing.as_ref().map(|curve| curve.time(traffic.limit));
+        smaller(smaller(declared, any_order), standing).filter(|_| traffic.in_order)
+    };
+    let (delay, better) = (delay_of(server), server.with_lasting_burst());
+    let better = better.and_then(|(burst, server)| Some((burst, delay_of(&server)?)));
     let waiting = traffic.arrival.and_then(|arrival| server.fresh.backlog(arrival, traffic.packet));
     let one = server.fresh.delay((traffic.packet, server.fresh.rate()));
     Bound {
@@ -266,6 +277,9 @@ fn of_leaf(
         delay: delay.map(finish),
         backlog: smaller(waiting, Some(traffic.limit)).map(|bytes| outward(bytes, 1.0)),
         alone_packet: one.map(finish),
+        is_of_queue: traffic.arrival.is_none(),
+        better_burst: better.filter(|row| delay.is_none_or(|delay| row.1 < delay)),
+        turn: (!traffic.in_order).then(|| traffic.packet / server.fresh.rate()),
     }
 }
 

@@ -84,6 +84,23 @@ impl Lost {
     }
 }
 
+impl Server {
+    /// Returns the smallest burst that outlasts every pause, in bytes, and the server with it, if
+    /// the burst is shorter.
+    pub(super) fn with_lasting_burst(&self) -> Option<(f64, Server)> {
+        let Serving::Bucket { rate, wait, burst, .. } = self.fresh else { return None };
+        let needed = (rate * wait).ceil();
+        let with = |serving: Serving| match serving {
+            Serving::Bucket { rate, debt, wait, .. } => {
+                Serving::Bucket { rate, debt, wait, burst: needed, lost: None }
+            }
+            other => other,
+        };
+        let server = Server { fresh: with(self.fresh), standing: self.standing.map(with) };
+        (burst < rate * wait).then_some((needed, server))
+    }
+}
+
 impl Serving {
     /// Returns the time after which `bytes` are served, whatever follows them.
     pub fn time(&self, bytes: f64) -> f64 {
