@@ -123,7 +123,8 @@ mod tests {
         let class = |at: u32| format!("[class.c{at}]\nweihgt = 1\nmatch = {{ dport = {at} }}\n");
         let classes: String = (0..20).map(class).collect();
         let text = format!(
-            "[link]\nrate = \"5 Mbit/s\"\nscheduler = \"drr\"\n{classes}[class.a]\ndefault = true\nqueue = 3\n"
+            "[link]\nrate = \"5 Mbit/s\"\nscheduler = \"drr\"\n{classes}[class.a]\n\
+             default = true\nqueue = 3\n"
         );
         let outcome = policy::parse(&text, "p.toml");
         let shown = render(&outcome.findings, &outcome.sources, false);

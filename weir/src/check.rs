@@ -143,7 +143,7 @@ impl Run for Check {
     }
 }
 
-/// What is printed of a file, and where.
+/// The output of the check of a file.
 struct Page<'a> {
     output: &'a Output,
     name: &'a str,
@@ -373,10 +373,10 @@ pub fn print_found(output: &Output, name: &str, kind: &'static str, found: &Foun
     Exit::Faults
 }
 
-/// What the columns mean.
-const LEGEND: &str = "at least: whatever others do; delay: the longest from a packet's offer to its \
-                      last bit; greedy: while every class always has packets to send; alone: while \
-                      only this one has";
+/// The meaning of the columns.
+const LEGEND: &str = "at least: whatever others do; delay: the longest from a packet's offer to \
+                      its last bit; greedy: while every class always has packets to send; alone: \
+                      while only this one has";
 /// The most classes named in a note; JSON has all.
 const NAMES_SHOWN: usize = 4;
 /// The most characters of a line of notes.

@@ -3,11 +3,7 @@
 //! [stoica97 §IV] All curves are kept if their sum is nowhere above what serves them. A curve bends
 //! once, so the sum is farthest above where one of the curves bends, or in the long run.
 
-use super::Line;
-use super::present;
 use std::fmt;
-use weir_core::link::LinkPlan;
-use weir_core::sched::Service;
 use weir_core::sched::service::Curve;
 use weir_core::units::{Bytes, Duration, Rate};
 
@@ -30,13 +26,13 @@ pub struct Overload {
     pub at: Option<f64>,
     /// The sum: bytes until then, or bytes a second.
     pub sum: f64,
-    /// What can be served, likewise.
+    /// The service that there is, likewise.
     pub served: f64,
 }
 
 impl Slopes {
     /// Returns a curve of one slope, in bytes a second.
-    pub fn linear(rate: f64) -> Self {
+    pub fn straight(rate: f64) -> Self {
         Self { m1: rate, d: 0.0, m2: rate }
     }
 
@@ -83,21 +79,6 @@ pub fn overload(curves: impl IntoIterator<Item = Slopes>, limit: Slopes) -> Opti
     if sum > served * (1.0 + SLACK) { Some(for_ever) } else { worst }
 }
 
-/// Returns where the real-time curves of a plan are above its line, if it has such curves and they
-/// are: the line at `rate` bytes a second.
-pub fn above_line(plan: &LinkPlan, rate: f64) -> Option<Overload> {
-    let present: Vec<_> = plan.tree.leaves().map(|(_, class)| !class.name.is_empty()).collect();
-    let Service::Curves(curves) = present::only(super::service(plan), &present) else {
-        return None;
-    };
-    overload(curves.into_iter().flatten().map(Slopes::from), Slopes::linear(rate))
-}
-
-/// As [`above_line`], for the packets with which the line carries least.
-pub fn above_slowest_line(plan: &LinkPlan) -> Option<Overload> {
-    above_line(plan, Line::of(plan).rate)
-}
-
 impl Overload {
     /// Returns what the curves ask for, and what can be served, each as a noun.
     pub fn words(&self) -> (String, String) {
@@ -141,8 +122,10 @@ mod tests {
 
     /// Curves as `(m1, d in ms, m2)` in Mbit/s against a limit; what is expected in words.
     fn check(curves: &[(f64, f64, f64)], limit: (f64, f64, f64), wanted: Option<&str>) {
-        let slopes = |&(m1, d, m2): &(f64, f64, f64)| {
-            Slopes { m1: m1 * 1.25e5, d: d / 1e3, m2: m2 * 1.25e5 }
+        let slopes = |&(m1, d, m2): &(f64, f64, f64)| Slopes {
+            m1: m1 * 1.25e5,
+            d: d / 1e3,
+            m2: m2 * 1.25e5,
         };
         let found = overload(curves.iter().map(slopes), slopes(&limit));
         let words = found.map(|found| {

@@ -9,8 +9,8 @@
 //! Seconds and bytes are `f64`; every result is enlarged by a millionth and a microsecond
 //! ([`outward`]), which exceeds the rounding of these few operations and of the line's whole
 //! nanoseconds. Invariant: no law, simulation or live run exceeds a bound, as long as packets are
-//! no longer than the link's `mtu`, and classes conform to their declared arrival curves and send no
-//! packet longer than their `packet`.
+//! no longer than the link's `mtu`, and classes conform to their declared arrival curves and send
+//! no packet longer than their `packet`.
 
 mod at_least;
 mod curves;
@@ -21,7 +21,7 @@ mod server;
 mod servers;
 
 pub use at_least::{AtLeast, Note};
-pub use curves::{Overload, Slopes, above_line, above_slowest_line, overload};
+pub use curves::{Overload, Slopes, overload};
 pub use effective::{Effective, due};
 pub use server::Server;
 
@@ -114,6 +114,21 @@ pub fn bounds(plan: &LinkPlan, demands: &[Demand]) -> Vec<Bound> {
 pub fn at_least(plan: &LinkPlan, demands: &[Demand]) -> Vec<AtLeast> {
     let bounds = bounds(plan, demands);
     at_least::at_least(plan, &traffic(plan, demands, &any_packets(plan)), &bounds)
+}
+
+/// Returns where the real-time curves of a plan are above its line, if it has such curves and they
+/// are: the line at `rate` bytes a second.
+pub fn above_line(plan: &LinkPlan, rate: f64) -> Option<Overload> {
+    let present: Vec<_> = plan.tree.leaves().map(|(_, class)| !class.name.is_empty()).collect();
+    let Service::Curves(curves) = present::only(service(plan), &present) else {
+        return None;
+    };
+    overload(curves.into_iter().flatten().map(Slopes::from), Slopes::straight(rate))
+}
+
+/// As [`above_line`], for the packets with which the line carries least.
+pub fn above_slowest_line(plan: &LinkPlan) -> Option<Overload> {
+    above_line(plan, Line::of(plan).rate)
 }
 
 /// Returns the longest packet of every leaf, in charged bytes and in the order of leaves: the

@@ -267,7 +267,7 @@ fn lost(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) 
 /// [stoica97 §IV] By the deadline plus one largest packet, if all curves fit.
 fn by_curve(curves: &[Option<Curve>], line: &Line) -> Vec<Option<Server>> {
     let sum = curves.iter().flatten().map(|curve| Slopes::from(*curve));
-    if overload(sum, Slopes::linear(line.rate)).is_some() {
+    if overload(sum, Slopes::straight(line.rate)).is_some() {
         return vec![None; curves.len()];
     }
     let late = line.time(line.packet);

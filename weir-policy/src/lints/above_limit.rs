@@ -45,10 +45,13 @@ fn check_one(class: &ClassDraft<'_>, curves: &[Slopes], report: &mut Report) {
     let Some(limit) = limit(class) else { return };
     let Some(overload) = calculus::overload(curves.iter().copied(), limit) else { return };
     let (sum, allows) = overload.words();
-    let whose = if class.interior { "the real-time curves under it ask" } else { "its real-time curve asks" };
+    let whose = match class.interior {
+        true => "the real-time curves under it ask",
+        false => "its real-time curve asks",
+    };
     let message = format!(
-        "{overload} {whose} for {sum} and its upper limit allows {allows}; real-time service passes \
-         the limit"
+        "{overload} {whose} for {sum} and its upper limit allows {allows}; real-time service \
+         passes the limit"
     );
     let cure = "lower the real-time slopes, or raise `ul_m2` (and `ul_m1` for `ul_d`)";
     report.push(about(&CODE, class, span(class, "ul_m2"), message).cure(cure));

@@ -38,8 +38,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         let message = "it goes before others, and packets choose it by their DSCP alone: 1 sender \
                        that marks all it sends delays and drops what others have in it";
         let cure = format!(
-            "write `{SHORT_KEY} = \"flows\"`, police it, or add the `src` or the ports of those that \
-             may use it"
+            "write `{SHORT_KEY} = \"flows\"`, police it, or add the `src` or the ports of those \
+             that may use it"
         );
         let fix = class.queue_span.is_none().then(|| set(class, SHORT_KEY, "flows"));
         let span = class.match_span.unwrap_or(class.span);

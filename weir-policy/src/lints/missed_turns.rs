@@ -8,7 +8,7 @@ use crate::finding::{Draft, Fix, Report};
 use crate::policy::class::ClassDraft;
 use std::collections::BTreeMap;
 use weir_core::sched::Service;
-use weir_core::sched::service::{Bucket, Excess};
+use weir_core::sched::service::{Bucket, Buckets, Excess};
 use weir_core::units::{Bytes, Rate};
 
 pub(super) static CODE: Code = Code {
@@ -39,9 +39,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         let Some(&(other, turn)) = longest.get(&family).filter(|row| row.0 != leaf) else {
             continue;
         };
-        let Some(turns) = turns(subject, &buckets.leaves, (leaf, class), (other, turn)) else {
-            continue;
-        };
+        let Some(turns) = turns(subject, (leaf, class), (other, turn)) else { continue };
         let saved = turns.cburst + subject.plan.tree.mtu().get();
         let pause = seconds(turns.turn, subject.link_rate());
         let gets = saved as f64 * 8.0 / pause;
@@ -71,10 +69,10 @@ fn longest_turns(subject: &Subject<'_, '_>, buckets: &[Bucket]) -> BTreeMap<Fami
 /// Returns the turns of a leaf that borrows, if they would let it reach its ceiling.
 fn turns<'c>(
     subject: &Subject<'c, '_>,
-    buckets: &[Bucket],
     (leaf, class): (usize, &ClassDraft<'_>),
     (other, turn): (usize, u64),
 ) -> Option<Turns<'c>> {
+    let Service::Buckets(Buckets { leaves: buckets, .. }) = &subject.service else { return None };
     let own = buckets[leaf];
     let ceil = class.written.params.rate("ceil").filter(|&ceil| ceil > own.rate)?;
     let by_default = ceil.bits_per_second() / 8 / TICK_HZ;

@@ -33,8 +33,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
 /// Returns why there is no bound, and what to do.
 fn reason(subject: &Subject<'_, '_>) -> (String, &'static str) {
     let Some(overload) = calculus::above_slowest_line(subject.plan) else {
-        let why =
-            format!("under `{}` others may delay it without limit", subject.plan.scheduler);
+        let why = format!("under `{}` others may delay it without limit", subject.plan.scheduler);
         let cure = "declare `arrival` for the classes that precede it, choose another scheduler, \
                     or state a `[[promise]]` and simulate it";
         return (why, cure);

@@ -36,10 +36,7 @@ pub(super) fn any(subject: &Subject<'_, '_>) -> bool {
 }
 
 /// Returns the delay of a class, its packet and the seconds that this takes, if that is longer.
-fn missed(
-    subject: &Subject<'_, '_>,
-    class: &ClassDraft<'_>,
-) -> Option<(Duration, Bytes, f64)> {
+fn missed(subject: &Subject<'_, '_>, class: &ClassDraft<'_>) -> Option<(Duration, Bytes, f64)> {
     let delay = class.demand.demand.delay.filter(|_| class.demand.delay_is_parameter)?;
     let packet = class.written.params.bytes("packet").unwrap_or(subject.plan.tree.mtu());
     let needed = subject.link_rate().transmit_time(packet);

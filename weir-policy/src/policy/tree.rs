@@ -370,11 +370,10 @@ pub(super) fn overcommitted(
         true => "each of the `queues` of a class gets its rate or share; divide it by their number",
         false => "lower their rates",
     };
-    Draft::new(&codes::OVERCOMMITTED, span, message)
-        .cure(format!(
-            "{cure}, raise {owner} to `{sum}`, or write `{OVERSUBSCRIBE} = true` there if not all \
+    Draft::new(&codes::OVERCOMMITTED, span, message).cure(format!(
+        "{cure}, raise {owner} to `{sum}`, or write `{OVERSUBSCRIBE} = true` there if not all \
              send at once"
-        ))
+    ))
 }
 
 fn name_children(
