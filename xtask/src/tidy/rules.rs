@@ -596,6 +596,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-python/src/registry.rs", "a cost in proportion to the leaves is linear"),
     ("weir-core/src/sched/htb_265", "the sound variant's engine and keyword, with a version"),
     ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
+    ("weir-policy/src/synonyms.rs", "what other tools' disciplines are here, as a cure for a typo"),
     ("weir-import/src/export/", "the kernel's names of algorithms"),
     ("weir-policy/src/translate", "in one scheduler the smaller priority is first"),
     ("weir-tcp/", "in TCP, PRR is proportional rate reduction"),
