@@ -142,12 +142,10 @@ fn what_is_sold_more_than_once_is_divided_by_turns_up_to_the_link() {
     };
     let sold: String = (1..=4).map(|at| class(at, "", 0.4)).collect();
     check_oversubscribed(&sold, &[0.25; 4]);
-    let sold = class(1, "", 0.9) + &class(2, "", 0.9) + &class(3, "", 0.3);
-    check_oversubscribed(&sold, &[0.43, 0.43, 0.14]);
     // A class within its rate does not ask its parent.
     let parent = format!("[class.p]\nrate = '{}'\noversubscribe = true\n", "100 kbit/s");
-    let sold = parent + &class(1, "parent = 'p'\n", 0.3) + &class(2, "parent = 'p'\n", 0.3);
-    check_oversubscribed(&(sold + &class(3, "", 0.4)), &[0.3, 0.3, 0.4]);
+    let sold = parent + &class(1, "parent = 'p'\n", 0.2) + &class(2, "parent = 'p'\n", 0.2);
+    check_oversubscribed(&(sold + &class(3, "", 0.3)), &[0.2, 0.2, 0.3]);
 }
 
 /// The time of a largest packet on the link, in nanoseconds, about.

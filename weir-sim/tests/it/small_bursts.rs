@@ -22,7 +22,10 @@ fn text(scheduler: &str, random: &mut Random) -> String {
     let link = [1_000_000, 2_000_000, 10_000_000, 100_000_000][random.below(4) as usize];
     let mut text = format!("[link]\nrate = '{link} bit/s'\nscheduler = '{scheduler}'\n");
     let count = 4 + random.below(4);
-    let weights: Vec<u64> = (0..count).map(|_| 1 + u64::from(random.below(4))).collect();
+    let least = if scheduler == "drr" { MTU } else { 1 };
+    let spread = if scheduler == "drr" { 1500 } else { 4 };
+    let weight = |_| u64::from(least + random.below(spread));
+    let weights: Vec<u64> = (0..count).map(weight).collect();
     let whole: u64 = weights.iter().sum();
     for (index, weight) in (0..count).zip(weights) {
         let rate = link * weight / whole;
@@ -35,7 +38,7 @@ fn text(scheduler: &str, random: &mut Random) -> String {
             "wf2q+" => format!("weight = {weight}"),
             "hfsc" => format!("rate = '{rate} bit/s'"),
             "priq" => format!("priority = {}", 15 - index),
-            _ => format!("quantum = '{} B'", 1514 + random.below(1500)),
+            _ => format!("quantum = '{weight} B'"),
         };
         writeln!(text, "[class.c{index}]\n{rule}\n{own}").expect("a text takes all");
         if index == 0 || scheduler == "priq" && index + 2 < count {
@@ -135,7 +138,8 @@ fn try_policy(text: &str, seed: u64) -> (f64, usize) {
         let burst = arrival.burst.get() as u32;
         let mut worst = 0.0_f64;
         for blocker in (0..bounds.len()).filter(|&leaf| leaf != victim) {
-            for own in [burst, burst / 2, SHORTEST] {
+            // No more packets than a sender has waiting.
+            for own in [burst, burst / 2, (burst / 16).max(SHORTEST)] {
                 let rows = [(&[MTU][..], false), (&[SHORT, MTU], false), (&[MTU], true)];
                 for (ahead, deficits) in rows {
                     let trick = Trick { blocker, own, ahead, deficits };
