@@ -88,6 +88,9 @@ impl fmt::Display for Story {
     }
 }
 
+/// A part of the delay, in ms.
+type Part = fn(&Story) -> f64;
+
 /// Packets of one class that waited about as long for the same reasons, at least one.
 struct Alike<'a>(&'a [&'a Story]);
 
@@ -174,7 +177,7 @@ impl Alike<'_> {
             false => format!("behind {} of its own queue", self.turns(|story| story.own)),
         };
         let rule = |regulation| self.0[0].rule(regulation);
-        let rows: [(fn(&Story) -> f64, String); 7] = [
+        let rows: [(Part, String); 7] = [
             (|story| story.parts_ms.own_leaf, own),
             (|story| story.parts_ms.line_busy, "first in its queue while the line was busy".into()),
             (|story| story.parts_ms.tokens, rule(Regulation::Tokens)),
