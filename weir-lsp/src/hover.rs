@@ -6,6 +6,7 @@ use crate::position::Encoding;
 use crate::schema::{self, Schemas};
 use crate::syntax::{Part, Step};
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind};
+use std::borrow::Cow;
 use weir_core::parameter::Parameter;
 use weir_core::police::METERS;
 use weir_core::queue::DROPPERS;
@@ -38,7 +39,7 @@ fn of_class(document: &Document, name: &str) -> Option<String> {
 /// Formats the figures of a class.
 fn figures(standing: &Standing) -> String {
     let rows = standing.figures().into_iter().zip(standing.notes());
-    let row = |((name, figure), note): ((&str, Option<f64>), Option<&str>)| {
+    let row = |((name, figure), note): ((&str, Option<f64>), Option<Cow<'_, str>>)| {
         let note = note.map(|note| format!(" ({note})")).unwrap_or_default();
         format!("| {name} | {}{note} |", shown(figure))
     };

@@ -101,6 +101,7 @@ codes! {
     BAD_NAME "W115" Error "a name that is not allowed";
     UNKNOWN_INTERFACE "W116" Error "a rule names a port that the deployment does not have";
     NO_MARKS "W117" Warning "a rule on a mark, which packets of a deployment do not have";
+    OVERSUBSCRIBED "W118" Info "children are promised more than their parent has, which it says";
     UNREACHABLE "W120" Warning "a leaf that no packet can reach" "algorithms §11.4";
     SHADOWED "W121" Warning "a rule that an earlier one covers" "algorithms §11.4";
     NEVER_MATCHES "W122" Warning "a rule whose conditions exclude each other" "algorithms §11.1";

@@ -364,9 +364,13 @@ impl<T> Outcome<T> {
         Outcome { plan: plan.map(change), findings, sources }
     }
 
-    /// Takes the plan and moves the findings to `other`.
+    /// Takes the plan and moves the findings to `other`, but for those that it has: two files may
+    /// read the same list.
     pub fn merge_into<U>(self, other: &mut Outcome<U>) -> Option<T> {
-        other.findings.extend(self.findings);
+        let what = |found: &Finding| (found.code, found.message.clone(), found.place.clone());
+        let known: Vec<_> = other.findings.iter().map(what).collect();
+        let is_new = |found: &Finding| !known.contains(&what(found));
+        other.findings.extend(self.findings.into_iter().filter(is_new));
         other.sources.extend(self.sources);
         self.plan
     }

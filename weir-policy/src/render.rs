@@ -3,9 +3,36 @@
 use crate::codes;
 use crate::finding::{Finding, Place, Severity, Source};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use std::collections::BTreeMap;
 
-/// Formats all findings with excerpts of their files, in colour if `colour`.
+/// Formats findings with excerpts of their files, in colour if `colour`: of each kind the first
+/// [`OF_KIND_MAX`], and how many more there are.
 pub fn render(findings: &[Finding], sources: &[Source], colour: bool) -> String {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut is_shown = |finding: &&Finding| {
+        let count = kinds.entry(finding.code).or_default();
+        *count += 1;
+        *count <= OF_KIND_MAX
+    };
+    let shown: Vec<_> = findings.iter().filter(&mut is_shown).collect();
+    let mut text = render_each(shown.into_iter(), sources, colour);
+    for (code, count) in kinds.into_iter().filter(|kind| kind.1 > OF_KIND_MAX) {
+        let more = count - OF_KIND_MAX;
+        text += &format!("and {more} more of {code}; `weir check --all` shows them\n\n");
+    }
+    text
+}
+
+/// As [`render`], with all findings of each kind.
+pub fn render_all(findings: &[Finding], sources: &[Source], colour: bool) -> String {
+    render_each(findings.iter(), sources, colour)
+}
+
+fn render_each<'a>(
+    findings: impl Iterator<Item = &'a Finding>,
+    sources: &'a [Source],
+    colour: bool,
+) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let mut text = String::new();
     for finding in findings {
@@ -14,6 +41,10 @@ pub fn render(findings: &[Finding], sources: &[Source], colour: bool) -> String 
     }
     text
 }
+
+/// Bound: findings of one kind that people are shown, since one mistake may be in a hundred places;
+/// further ones are counted.
+pub const OF_KIND_MAX: usize = 5;
 
 /// Returns a line with their numbers, such as `2 errors, 1 warning`.
 pub fn summary(findings: &[Finding]) -> String {
@@ -86,6 +117,24 @@ fn snippet<'a>(
 mod tests {
     use super::*;
     use crate::policy;
+
+    #[test]
+    fn five_findings_of_a_kind_are_shown_and_the_others_are_counted() {
+        let class = |at: u32| format!("[class.c{at}]\nweihgt = 1\nmatch = {{ dport = {at} }}\n");
+        let classes: String = (0..20).map(class).collect();
+        let text = format!(
+            "[link]\nrate = \"5 Mbit/s\"\nscheduler = \"drr\"\n{classes}[class.a]\n\
+             default = true\nqueue = 3\n"
+        );
+        let outcome = policy::parse(&text, "p.toml");
+        let shown = render(&outcome.findings, &outcome.sources, false);
+        assert_eq!(shown.matches("error[W010]").count(), OF_KIND_MAX, "{shown}");
+        assert_eq!(shown.matches("error[W012]").count(), 1, "{shown}");
+        assert!(shown.contains("\nand 15 more of W010; `weir check --all`"), "{shown}");
+        let all = render_all(&outcome.findings, &outcome.sources, false);
+        assert_eq!(all.matches("error[W010]").count(), 20, "{all}");
+        assert_eq!(summary(&outcome.findings), "21 errors, 0 warnings");
+    }
 
     #[test]
     fn a_headline_is_the_first_error_with_its_place() {

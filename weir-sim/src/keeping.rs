@@ -2,10 +2,10 @@
 //! what network calculus promises.
 //!
 //! A bound holds as long as every class that declares an `arrival` keeps it and no packet is longer
-//! than the link's `mtu`. Both are measured here: what was offered to a leaf is held to its arrival
-//! curve as a token bucket that begins full, in charged bytes. If that curve is exceeded, by a
-//! source or by TCP's window, the run proves nothing about bounds, and the result names the class.
-//! Packets that a policer dropped never reached the queue and do not count.
+//! than the link's `mtu` or the class's `packet`. All are measured here: what was offered to a leaf
+//! is held to its arrival curve as a token bucket that begins full, in charged bytes. If that curve
+//! is exceeded, by a source or by TCP's window, the run proves nothing about bounds, and the result
+//! names the class. Packets that a policer dropped never reached the queue and do not count.
 //!
 //! A simulation reports each packet as a [`Fate`], a replay as a [`Departure`] or [`Dropped`].
 //! Invariant: a run is only examined if it has one link and one plan, and a class declares an
@@ -185,16 +185,18 @@ impl<'a> Keeping<'a> {
 
     /// Returns which assumption of the bounds was broken, if one was.
     fn void(&self) -> Option<String> {
+        let mtu = self.link.tree.mtu().get();
         if self.count > PASSAGES_MAX {
             return Some(format!("only {PASSAGES_MAX} packets are examined, and there were more"));
         }
-        let packet = self.link.tree.mtu().get();
+        let packets = calculus::longest_packets(self.link, self.demands);
         for (&class, &leaf) in &self.leaves {
-            let passages = &self.passages[leaf];
+            let (passages, packet) = (&self.passages[leaf], packets[leaf]);
             let longest = passages.iter().map(|passage| u64::from(passage.bytes)).max();
             if let Some(longest) = longest.filter(|longest| *longest > packet) {
+                let limit = if packet < mtu { "its `arrival` or `packet`" } else { "`mtu`" };
                 return Some(format!(
-                    "class `{class}` was offered a packet of {longest} B; `mtu` allows {packet} B"
+                    "class `{class}` was offered a packet of {longest} B; {limit} allows {packet} B"
                 ));
             }
             let arrival = self.demands[leaf].arrival;

@@ -247,6 +247,16 @@ pub struct Transfer {
 pub struct Mtu(u16);
 
 impl Traffic {
+    /// The mean distance of its packets while it sends, if it sends whatever becomes of them.
+    pub(crate) fn mean_distance(&self) -> Option<Duration> {
+        match self {
+            Traffic::Cbr { sizes, spacing, .. }
+            | Traffic::Poisson { sizes, spacing }
+            | Traffic::OnOff { sizes, spacing, .. } => Some(spacing.mean(sizes)),
+            _ => None,
+        }
+    }
+
     /// The word in scenarios and reports.
     pub fn keyword(&self) -> &'static str {
         match self {

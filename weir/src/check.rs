@@ -4,6 +4,7 @@ use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::{Run, input, whole_file};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use weir_daemon::keeper::found::Found;
@@ -39,6 +40,9 @@ pub struct Check {
     /// misspelt one, and check it then. Each is printed; nothing is removed.
     #[arg(long)]
     fix: bool,
+    /// Print all findings, not only the first five of each kind.
+    #[arg(long)]
+    all: bool,
 }
 
 /// The output of `--format json`; docs/findings.md describes it.
@@ -121,21 +125,31 @@ impl Run for Check {
             let cure = "name the policy that it runs; `weir sim` compares a run with its bounds";
             return output.refuse(&format!("{name} is a scenario, which has no bounds: {cure}"));
         }
+        let page = |kind| Page { output, name: &name, kind, all: self.all };
         if kind == Some(Kind::Deployment) {
             let outcome = deployment::parse(&bytes, &name, &read_file);
-            return check_deployment(output, &name, &outcome, self.bounds);
+            return check_deployment(&page("deployment"), &outcome, self.bounds);
         }
         if kind == Some(Kind::Scenario) {
             let outcome = read::parse(&bytes, &name, &read_file);
-            return print(output, &name, "scenario", &outcome);
+            return page("scenario").print(&outcome);
         }
         let outcome = policy::of_document(&document, None, &read_file);
         if outcome.failed() && kind.is_none() {
             return kind::refuse(output, (&name, &bytes), Kind::Policy, &outcome);
         }
         let policy = outcome.plan.as_ref().filter(|_| self.bounds && !outcome.failed());
-        print_all(output, (&name, "policy"), &outcome, policy.map(Row::of_policy))
+        page("policy").print_with(&outcome, policy.map(Row::of_policy))
     }
+}
+
+/// The output of the check of a file.
+struct Page<'a> {
+    output: &'a Output,
+    name: &'a str,
+    kind: &'static str,
+    /// Whether all findings of a kind are printed.
+    all: bool,
 }
 
 impl Check {
@@ -183,17 +197,13 @@ impl Row {
 
 /// Prints the findings of a deployment, the guarantees of its classes if requested, and the memory
 /// that it needs.
-fn check_deployment(
-    output: &Output,
-    name: &str,
-    outcome: &Outcome<Deployment>,
-    bounds: bool,
-) -> Exit {
+fn check_deployment(page: &Page<'_>, outcome: &Outcome<Deployment>, bounds: bool) -> Exit {
+    let Page { output, name, .. } = *page;
     let plan = outcome.plan.as_ref().filter(|_| !outcome.failed());
     let rows: Option<Vec<Row>> =
         plan.filter(|_| bounds).map(|plan| plan.directions.iter().flat_map(Row::of_way).collect());
     let Some(memory) = plan.map(Memory::of) else {
-        return print(output, name, "deployment", outcome);
+        return page.print(outcome);
     };
     let files = plan.map(deploy::missing).unwrap_or_default();
     let user = plan.and_then(deploy::missing_user);
@@ -207,7 +217,7 @@ fn check_deployment(
         output.json(&Checked { memory, missing, ..checked(name, "deployment", outcome, bounds) });
         return if is_wrong { Exit::Faults } else { Exit::Clean };
     }
-    let exit = print_all(output, (name, "deployment"), outcome, rows);
+    let exit = page.print_with(outcome, rows);
     output.text(&memory.to_string());
     files.iter().for_each(|text| output.text(&format!("note: {text}\n")));
     user.iter().for_each(|text| output.text(&format!("warning: {text}\n")));
@@ -216,20 +226,39 @@ fn check_deployment(
     if is_wrong { Exit::Faults } else { exit }
 }
 
-/// As [`print()`], with the guarantees of classes if requested.
-fn print_all<T>(
-    output: &Output,
-    (name, kind): (&str, &'static str),
-    outcome: &Outcome<T>,
-    rows: Option<Vec<Row>>,
-) -> Exit {
-    let Some(rows) = rows else { return print(output, name, kind, outcome) };
-    if output.format == Format::Json {
-        let bounds = rows.iter().map(RowFigures::of);
-        output.json(&checked(name, kind, outcome, Some(bounds.collect())));
-        return Exit::Clean;
+impl Page<'_> {
+    /// Prints the findings of a file; returns the exit code.
+    fn print<T>(&self, outcome: &Outcome<T>) -> Exit {
+        let findings = outcome.findings.as_slice();
+        match self.output.format {
+            Format::Json => self.output.json(&checked(self.name, self.kind, outcome, None)),
+            Format::Text => {
+                let render = if self.all { render::render_all } else { render::render };
+                let colour = self.output.colour();
+                self.output.text(&render(findings, &outcome.sources, colour));
+                let (name, kind) = (self.name, self.kind);
+                self.output.text(&format!("{name}: {kind}, {}\n", render::summary(findings)));
+            }
+        }
+        if outcome.failed() { Exit::Faults } else { Exit::Clean }
     }
-    let exit = print(output, name, kind, outcome);
+
+    /// As [`Page::print`], with the guarantees of classes if requested.
+    fn print_with<T>(&self, outcome: &Outcome<T>, rows: Option<Vec<Row>>) -> Exit {
+        let Some(rows) = rows else { return self.print(outcome) };
+        if self.output.format == Format::Json {
+            let bounds = rows.iter().map(RowFigures::of);
+            self.output.json(&checked(self.name, self.kind, outcome, Some(bounds.collect())));
+            return Exit::Clean;
+        }
+        let exit = self.print(outcome);
+        self.output.text(&format!("{}\n{}{}", table(&rows), wrapped(LEGEND), notes(&rows)));
+        exit
+    }
+}
+
+/// Returns the guarantees of classes as a table.
+fn table(rows: &[Row]) -> Table {
     let names = Standing::default().figures().map(|figure| figure.0);
     let ways = rows.iter().any(|row| row.direction.is_some());
     let mut table =
@@ -237,7 +266,7 @@ fn print_all<T>(
     if ways {
         table = table.words(&[1]);
     }
-    for row in &rows {
+    for row in rows {
         let figures = row.standing.figures().into_iter().zip(row.standing.notes());
         let figures = figures.map(|((_, figure), note)| {
             // A note on a known figure says what that assumes.
@@ -247,25 +276,24 @@ fn print_all<T>(
         let way = row.direction.clone().into_iter();
         table.row(way.chain([row.class.clone()]).chain(figures));
     }
-    output.text(&format!("{table}\n{}", notes(&rows)));
-    exit
+    table
 }
 
 /// Says below a table why cells are `-`, and what those marked `*` assume; each note once, with the
 /// classes that it is about.
 fn notes(rows: &[Row]) -> String {
-    let mut about: Vec<((&str, &str), Vec<String>)> = Vec::new();
+    let mut about: Vec<((&str, String), Vec<String>)> = Vec::new();
     for row in rows {
         for ((figure, value), note) in row.standing.figures().into_iter().zip(row.standing.notes())
         {
-            let Some(note) = note else { continue };
+            let Some(note) = note.map(Cow::into_owned) else { continue };
             let mark = if value.is_some() { "*" } else { "-" };
             let proven = row.standing.at_least.proven.filter(|_| figure.starts_with("at least"));
             let proven =
                 proven.map(|rate| format!(" (proven: {} Mbit/s)", shown(Some(rate / 1e6))));
             let way = row.direction.as_ref().map(|way| format!("{way} ")).unwrap_or_default();
             let class = format!("{way}`{}`{}", row.class, proven.unwrap_or_default());
-            let at = about.iter().position(|known| known.0 == (figure, note));
+            let at = about.iter().position(|known| known.0.0 == figure && known.0.1 == note);
             let at = at.unwrap_or_else(|| {
                 about.push(((figure, note), vec![mark.to_owned()]));
                 about.len() - 1
@@ -273,7 +301,7 @@ fn notes(rows: &[Row]) -> String {
             about[at].1.push(class);
         }
     }
-    let line = |((figure, note), classes): &((&str, &str), Vec<String>)| {
+    let line = |((figure, note), classes): &((&str, String), Vec<String>)| {
         let (mark, classes) = (&classes[0], &classes[1..]);
         let mut names = classes[..classes.len().min(NAMES_SHOWN)].join(", ");
         if classes.len() > NAMES_SHOWN {
@@ -320,15 +348,7 @@ fn checked<'a, T>(
 
 /// Prints the findings of a file; returns the exit code.
 pub fn print<T>(output: &Output, name: &str, kind: &'static str, outcome: &Outcome<T>) -> Exit {
-    let findings = outcome.findings.as_slice();
-    match output.format {
-        Format::Json => output.json(&checked(name, kind, outcome, None)),
-        Format::Text => {
-            output.text(&render::render(findings, &outcome.sources, output.colour()));
-            output.text(&format!("{name}: {kind}, {}\n", render::summary(findings)));
-        }
-    }
-    if outcome.failed() { Exit::Faults } else { Exit::Clean }
+    Page { output, name, kind, all: false }.print(outcome)
 }
 
 /// As [`print`], of a deployment with errors that another process found.
@@ -353,6 +373,10 @@ pub fn print_found(output: &Output, name: &str, kind: &'static str, found: &Foun
     Exit::Faults
 }
 
+/// The meaning of the columns.
+const LEGEND: &str = "at least: whatever others do; delay: the longest from a packet's offer to \
+                      its last bit; greedy: while every class always has packets to send; alone: \
+                      while only this one has";
 /// The most classes named in a note; JSON has all.
 const NAMES_SHOWN: usize = 4;
 /// The most characters of a line of notes.

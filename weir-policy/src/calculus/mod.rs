@@ -9,9 +9,11 @@
 //! Seconds and bytes are `f64`; every result is enlarged by a millionth and a microsecond
 //! ([`outward`]), which exceeds the rounding of these few operations and of the line's whole
 //! nanoseconds. Invariant: no law, simulation or live run exceeds a bound, as long as packets are
-//! no longer than the link's `mtu` and classes conform to their declared arrival curves.
+//! no longer than the link's `mtu`, and classes conform to their declared arrival curves and send
+//! no packet longer than their `packet`.
 
 mod at_least;
+mod curves;
 mod effective;
 mod excess;
 mod present;
@@ -19,13 +21,15 @@ mod server;
 mod servers;
 
 pub use at_least::{AtLeast, Note};
+pub use curves::{Overload, Slopes, overload};
 pub use effective::{Effective, due};
 pub use server::Server;
 
 use crate::policy::demand::Demand;
 use weir_core::link::{Charge, LinkPlan};
 use weir_core::queue::{DROPPERS, Limit, QueuePlan, SHORT_KEY};
-use weir_core::sched::{self, Service};
+use weir_core::sched::{self, ClassSpec, Service};
+use weir_core::units::Bytes;
 
 /// The bounds of a leaf.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -37,8 +41,16 @@ pub struct Bound {
     pub delay: Option<f64>,
     /// The largest backlog, in charged bytes.
     pub backlog: Option<f64>,
-    /// The delay for a leaf that offers one largest packet at a time, within its guarantee.
+    /// The delay for a leaf that offers one of its longest packets at a time, within its guarantee.
     pub alone_packet: Option<f64>,
+    /// Whether the delay is that of a full queue, since the leaf declares no arrival curve.
+    pub is_of_queue: bool,
+    /// The smallest `burst` in bytes that outlasts every pause of the leaf, and the delay with it,
+    /// if its burst is smaller and it has such.
+    pub better_burst: Option<(f64, f64)>,
+    /// Where flows of the leaf overtake each other, the longest that a packet of one of them takes
+    /// at the proven rate: what each of them may add to the delay of the others in a round.
+    pub turn: Option<f64>,
 }
 
 /// The arrivals at one leaf, in bytes and bytes a second.
@@ -46,6 +58,8 @@ pub struct Bound {
 pub struct Traffic {
     /// Burst and rate of the declared arrival curve.
     pub arrival: Option<(f64, f64)>,
+    /// The longest packet.
+    pub packet: f64,
     /// The limit of its queue in bytes,
     pub limit: f64,
     /// and in packets, if that is its limit.
@@ -75,15 +89,18 @@ pub struct Line {
 /// # Panics
 /// If there is not one demand for each leaf.
 pub fn bounds(plan: &LinkPlan, demands: &[Demand]) -> Vec<Bound> {
-    let line = Line::of(plan);
     let present: Vec<_> = plan.tree.leaves().map(|(_, class)| !class.name.is_empty()).collect();
-    let all = traffic(plan, demands);
+    let all = traffic(plan, demands, &longest_packets(plan, demands));
     let rows = all.iter().zip(&present).filter(|row| *row.1);
     let traffic: Vec<_> = rows.map(|row| *row.0).collect();
+    let longest = traffic.iter().map(|leaf| leaf.packet).fold(0.0, f64::max);
+    let line = Line::with_packets(plan, longest);
     let service = present::only(service(plan), &present);
     let servers = servers::servers(&service, &line, &traffic);
+    let together = together(plan, &traffic, &line);
     let bound = |(server, traffic): (Option<Server>, &Traffic)| {
-        server.map_or_else(|| nothing(traffic), |server| of_leaf(&server, traffic, &line))
+        let Some(server) = server else { return nothing(traffic) };
+        of_leaf(&server, traffic, &line, together.as_ref())
     };
     let mut bounds = servers.into_iter().zip(&traffic).map(bound);
     let mut of = |is_present: &bool| if *is_present { bounds.next() } else { None };
@@ -96,16 +113,52 @@ pub fn bounds(plan: &LinkPlan, demands: &[Demand]) -> Vec<Bound> {
 /// If there is not one demand for each leaf.
 pub fn at_least(plan: &LinkPlan, demands: &[Demand]) -> Vec<AtLeast> {
     let bounds = bounds(plan, demands);
-    at_least::at_least(plan, &traffic(plan, demands), &bounds)
+    at_least::at_least(plan, &traffic(plan, demands, &any_packets(plan)), &bounds)
 }
 
-/// Returns how long the full queue of every leaf takes whatever others do, in seconds and in the
-/// order of leaves; `None` where no rate is guaranteed.
+/// Returns where the real-time curves of a plan are above its line, if it has such curves and they
+/// are: the line at `rate` bytes a second.
+pub fn above_line(plan: &LinkPlan, rate: f64) -> Option<Overload> {
+    let present: Vec<_> = plan.tree.leaves().map(|(_, class)| !class.name.is_empty()).collect();
+    let Service::Curves(curves) = present::only(service(plan), &present) else {
+        return None;
+    };
+    overload(curves.into_iter().flatten().map(Slopes::from), Slopes::straight(rate))
+}
+
+/// As [`above_line`], for the packets with which the line carries least.
+pub fn above_slowest_line(plan: &LinkPlan) -> Option<Overload> {
+    above_line(plan, Line::of(plan).rate)
+}
+
+/// Returns the longest packet of every leaf, in charged bytes and in the order of leaves: the
+/// link's, or less where a `packet` or the burst of an `arrival` is shorter, since a packet arrives
+/// whole.
+///
+/// # Panics
+/// If there is not one demand for each leaf.
+pub fn longest_packets(plan: &LinkPlan, demands: &[Demand]) -> Vec<u64> {
+    assert_eq!(demands.len(), plan.queues.len(), "each leaf has its demands");
+    let longest = |((_, class), demand): ((_, &ClassSpec), &Demand)| {
+        let burst = demand.arrival.map(|arrival| arrival.burst);
+        let stated = [burst, class.params.bytes("packet")];
+        stated.into_iter().flatten().fold(plan.tree.mtu(), Bytes::min).get()
+    };
+    plan.tree.leaves().zip(demands).map(longest).collect()
+}
+
+/// Returns the link's longest packet for every leaf: nothing enforces what a class declares.
+fn any_packets(plan: &LinkPlan) -> Vec<u64> {
+    vec![plan.tree.mtu().get(); plan.queues.len()]
+}
+
+/// Returns how long the full queue of every leaf takes whatever others do and whatever the leaf
+/// declares, in seconds and in the order of leaves; `None` where no rate is guaranteed.
 ///
 /// # Panics
 /// If there is not one demand for each leaf.
 pub fn full_queues(plan: &LinkPlan, demands: &[Demand]) -> Vec<Option<f64>> {
-    let (line, traffic) = (Line::of(plan), traffic(plan, demands));
+    let (line, traffic) = (Line::of(plan), traffic(plan, demands, &any_packets(plan)));
     let servers = servers::servers(&service(plan), &line, &traffic);
     let time = |(server, traffic): (Option<Server>, &Traffic)| {
         let time = server?.standing?.time(traffic.limit);
@@ -120,15 +173,25 @@ pub fn full_queues(plan: &LinkPlan, demands: &[Demand]) -> Vec<Option<f64>> {
 /// If there is not one demand for each leaf.
 pub fn all_queues(plan: &LinkPlan, demands: &[Demand]) -> f64 {
     let line = Line::of(plan);
-    let bytes: f64 = traffic(plan, demands).iter().map(|leaf| leaf.limit).sum();
+    let traffic = traffic(plan, demands, &any_packets(plan));
+    let bytes: f64 = traffic.iter().map(|leaf| leaf.limit).sum();
     outward(line.time(bytes) + line.buffer, 1e-6)
 }
 
-fn traffic(plan: &LinkPlan, demands: &[Demand]) -> Vec<Traffic> {
+fn traffic(plan: &LinkPlan, demands: &[Demand], packets: &[u64]) -> Vec<Traffic> {
     assert_eq!(demands.len(), plan.queues.len(), "each leaf has its demands");
-    let packet = plan.tree.mtu().get() as f64;
-    let rows = plan.queues.iter().zip(demands);
-    rows.map(|(queue, demand)| Traffic::of(queue, demand, packet)).collect()
+    let rows = plan.queues.iter().zip(demands).zip(packets);
+    rows.map(|((queue, demand), &packet)| Traffic::of(queue, demand, packet as f64)).collect()
+}
+
+/// Returns the bursts and rates of all leaves together, if each declares an arrival curve and the
+/// line, which never idles while a packet waits, carries them all.
+fn together(plan: &LinkPlan, traffic: &[Traffic], line: &Line) -> Option<(f64, f64)> {
+    let entry = sched::find(plan.scheduler)?;
+    let all: Option<Vec<_>> = traffic.iter().map(|leaf| leaf.arrival).collect();
+    let all = all.filter(|_| entry.descriptor.promises.work_conserving)?;
+    let sum = all.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    (sum.1 <= line.rate).then_some(sum)
 }
 
 /// Returns what the scheduler of a plan guarantees.
@@ -144,9 +207,13 @@ pub fn outward(value: f64, unit: f64) -> f64 {
 impl Line {
     /// Returns the line of `plan`.
     pub fn of(plan: &LinkPlan) -> Self {
+        Self::with_packets(plan, plan.tree.mtu().get() as f64)
+    }
+
+    /// Returns the line of `plan` whose packets have at most so many charged bytes.
+    fn with_packets(plan: &LinkPlan, packet: f64) -> Self {
         let rate = plan.tree.rate().bits_per_second() as f64 / 8.0;
         let wire = |frame: u32| f64::from(plan.framing.wire_length(frame));
-        let packet = plan.tree.mtu().get() as f64;
         let added = |frame: u32| wire(frame) / f64::from(frame);
         // Where frames are charged, the line is slower by the bytes it adds; most for the shortest,
         // or where the last byte begins a cell.
@@ -188,7 +255,7 @@ impl Traffic {
         let dropper = DROPPERS.iter().find(|row| row.keyword == queue.dropper);
         let parameters = dropper.map_or(&[][..], |row| row.parameters);
         let apart = parameters.iter().any(|row| FLOWS_APART.contains(&row.name));
-        Self { arrival, limit, packets, in_order: !apart }
+        Self { arrival, packet, limit, packets, in_order: !apart }
     }
 }
 
@@ -200,18 +267,34 @@ fn nothing(traffic: &Traffic) -> Bound {
     Bound { backlog: Some(outward(traffic.limit, 1.0)), ..Bound::default() }
 }
 
-fn of_leaf(server: &Server, traffic: &Traffic, line: &Line) -> Bound {
+/// Computes the bounds of a leaf with this server; `together` is as the function of this name says.
+fn of_leaf(
+    server: &Server,
+    traffic: &Traffic,
+    line: &Line,
+    together: Option<&(f64, f64)>,
+) -> Bound {
     let finish = |delay: f64| outward(delay + line.buffer, 1e-6);
-    let declared = traffic.arrival.and_then(|arrival| server.fresh.delay(arrival));
-    let standing = server.standing.as_ref().map(|curve| curve.time(traffic.limit));
-    let delay = smaller(declared, standing).filter(|_| traffic.in_order);
-    let waiting = traffic.arrival.and_then(|arrival| server.fresh.backlog(arrival, line.packet));
-    let one = server.fresh.delay((line.packet, server.fresh.rate()));
+    // In whatever order packets go, those before this one are no more than come while it waits.
+    let any_order = together.zip(traffic.arrival);
+    let any_order = any_order.map(|(all, own)| all.0 / (line.rate - (all.1 - own.1)));
+    let delay_of = |server: &Server| {
+        let declared = traffic.arrival.and_then(|arrival| server.fresh.delay(arrival));
+        let standing = server.standing.as_ref().map(|curve| curve.time(traffic.limit));
+        smaller(smaller(declared, any_order), standing).filter(|_| traffic.in_order)
+    };
+    let (delay, better) = (delay_of(server), server.with_lasting_burst());
+    let better = better.and_then(|(burst, server)| Some((burst, delay_of(&server)?)));
+    let waiting = traffic.arrival.and_then(|arrival| server.fresh.backlog(arrival, traffic.packet));
+    let one = server.fresh.delay((traffic.packet, server.fresh.rate()));
     Bound {
         proven: Some(server.fresh.rate() * 8.0),
         delay: delay.map(finish),
         backlog: smaller(waiting, Some(traffic.limit)).map(|bytes| outward(bytes, 1.0)),
         alone_packet: one.map(finish),
+        is_of_queue: traffic.arrival.is_none(),
+        better_burst: better.filter(|row| delay.is_none_or(|delay| row.1 < delay)),
+        turn: (!traffic.in_order).then(|| traffic.packet / server.fresh.rate()),
     }
 }
 

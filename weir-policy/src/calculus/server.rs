@@ -84,6 +84,23 @@ impl Lost {
     }
 }
 
+impl Server {
+    /// Returns the smallest burst that outlasts every pause, in bytes, and the server with it, if
+    /// the burst is shorter.
+    pub(super) fn with_lasting_burst(&self) -> Option<(f64, Server)> {
+        let Serving::Bucket { rate, wait, burst, .. } = self.fresh else { return None };
+        let needed = (rate * wait).ceil();
+        let with = |serving: Serving| match serving {
+            Serving::Bucket { rate, debt, wait, .. } => {
+                Serving::Bucket { rate, debt, wait, burst: needed, lost: None }
+            }
+            other => other,
+        };
+        let server = Server { fresh: with(self.fresh), standing: self.standing.map(with) };
+        (burst < rate * wait).then_some((needed, server))
+    }
+}
+
 impl Serving {
     /// Returns the time after which `bytes` are served, whatever follows them.
     pub fn time(&self, bytes: f64) -> f64 {
@@ -150,6 +167,12 @@ impl Serving {
             let after = |served: f64| burst + rate * self.time(served + packet) - served;
             match *self {
                 Serving::Fixed { delay, .. } => burst + rate * delay,
+                Serving::Rounds { gain, debt, .. } => {
+                    // Behind so many bytes the next packet takes one visit more than the first.
+                    let visits = ((packet + debt) / gain).ceil().max(1.0);
+                    let jump = visits * gain - debt - packet;
+                    after(0.0).max(after(jump * (1.0 + 1e-9) + 1e-6))
+                }
                 Serving::Curve { m1, d, .. } => after(0.0).max(after(m1 * d)),
                 // What waits arrived within the longest delay.
                 Serving::Bucket { .. } => burst + rate * self.delay((burst, rate)).unwrap_or(0.0),
@@ -283,6 +306,11 @@ mod tests {
         // The burst takes 1 + 7.5 ms at the steep slope, the first packet 3.5 ms.
         let curve = Serving::Curve { m1: 4e5, d: 0.01, m2: 1e5, late: 0.001 };
         check_bounds(curve, (3000.0, 5e4), 0.0085, 3175.0);
+        // The first 1000 bytes take one visit and 13 ms, those behind them two and 23 ms, in which
+        // 2300 arrive.
+        let rounds =
+            Serving::Rounds { gain: 1500.0, debt: 500.0, others: 0.01, late: 0.002, line: 1e6 };
+        check_bounds(rounds, (1000.0, 1e5), 0.023, 3300.0);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! arrival curve as [`Server::fresh`]. Sums over all leaves are computed once, so the cost is
 //! linear in the leaves.
 
+use super::curves::{Slopes, overload};
 use super::server::{Lost, Server, Serving};
 use super::{Line, Traffic};
 use std::collections::BTreeMap;
@@ -71,6 +72,7 @@ fn by_rank(ranks: &[u32], line: &Line, traffic: &[Traffic]) -> Vec<Option<Server
         higher.insert(rank, above);
         above = (above.0 + burst, above.1 + rate);
     }
+    let behind = longest_behind(ranks, traffic);
     let server = |(rank, leaf): (&u32, &Traffic)| {
         let ((bursts, rates), own) = (higher[rank], leaf.arrival.unwrap_or((0.0, 0.0)));
         let peers = sums[rank];
@@ -83,33 +85,56 @@ fn by_rank(ranks: &[u32], line: &Line, traffic: &[Traffic]) -> Vec<Option<Server
         if rate <= 0.0 || rate.is_nan() {
             return None;
         }
-        let late = (bursts + line.packet) / rate;
-        // Others may have waited before, for no longer than one packet takes.
+        // A packet of a later rank that is being sent; earlier ones of its own arrived with it.
+        let late = (bursts + behind[rank]) / rate;
+        // Others may have waited before, for no longer than one packet takes; that may be its own.
         let waited = (bursts + rates * line.time(line.packet)) / rate;
+        let standing = (bursts + line.packet) / rate + waited;
         let fresh = Serving::Late { rate, late };
-        Some(Server { fresh, standing: Some(Serving::Late { rate, late: late + waited }) })
+        Some(Server { fresh, standing: Some(Serving::Late { rate, late: standing }) })
     };
     ranks.iter().zip(traffic).map(server).collect()
+}
+
+/// Returns for each rank the longest packet of the ranks after it.
+fn longest_behind(ranks: &[u32], traffic: &[Traffic]) -> BTreeMap<u32, f64> {
+    let mut longest: BTreeMap<u32, f64> = BTreeMap::new();
+    for (&rank, leaf) in ranks.iter().zip(traffic) {
+        let packet = longest.entry(rank).or_default();
+        *packet = packet.max(leaf.packet);
+    }
+    let mut behind = 0.0;
+    for packet in longest.values_mut().rev() {
+        let own = *packet;
+        *packet = behind;
+        behind = own.max(behind);
+    }
+    longest
 }
 
 /// [drr95 §4] One visit of each other leaf before each visit of this one; and once, a packet that
 /// its deficit does not cover or that overdraws it.
 fn in_rounds(rounds: &Rounds, line: &Line, traffic: &[Traffic]) -> Vec<Option<Server>> {
-    // Where turns count packets, a visit of others has the largest, its own the shortest.
-    let (long, short) = if rounds.in_packets { (line.packet, line.shortest) } else { (1.0, 1.0) };
-    let slack = if rounds.in_packets { 0.0 } else { line.packet };
+    // Where turns count packets, a visit of others has their longest, its own the shortest.
+    let visit = |(&gain, leaf): (&u64, &Traffic)| {
+        gain as f64 * if rounds.in_packets { leaf.packet } else { 1.0 }
+    };
+    let short = if rounds.in_packets { line.shortest } else { 1.0 };
+    let slack = |leaf: &Traffic| if rounds.in_packets { 0.0 } else { leaf.packet };
     // A leaf that owes nothing after it was empty may overdraw each of its visits.
     let each = if rounds.overdraws && rounds.forgets { line.packet_time } else { 0.0 };
-    let whole: f64 = rounds.gains.iter().map(|&gain| gain as f64 * long).sum();
+    let whole: f64 = rounds.gains.iter().zip(traffic).map(visit).sum();
+    let slacks: f64 = traffic.iter().map(slack).sum();
     let count = rounds.gains.len() as f64 - 1.0;
-    let server = |(&gain, traffic): (&u64, &Traffic)| {
-        let others = (whole - gain as f64 * long).max(0.0);
+    let server = |row: (&u64, &Traffic)| {
+        let (&gain, traffic) = row;
+        let others = (whole - visit(row)).max(0.0);
         let others = line.time(others) + count * each;
         // Also its own packet that is being sent when it joins the end of the round again.
-        let late = line.time(count * slack + line.packet);
+        let late = line.time((slacks - slack(traffic)).max(0.0) + traffic.packet);
         let serving = Serving::Rounds {
             gain: gain as f64 * short,
-            debt: if rounds.overdraws { line.packet } else { 0.0 },
+            debt: if rounds.overdraws { traffic.packet } else { 0.0 },
             others,
             late,
             line: line.rate,
@@ -117,7 +142,7 @@ fn in_rounds(rounds: &Rounds, line: &Line, traffic: &[Traffic]) -> Vec<Option<Se
         // This many packets take as many visits, however short they are.
         let counted = traffic.packets.filter(|_| rounds.in_packets).map(|packets| {
             let visits = (packets / gain as f64).ceil().max(1.0);
-            let delay = late + visits * others + line.time(packets * line.packet);
+            let delay = late + visits * others + line.time(packets * traffic.packet);
             Serving::Fixed { rate: serving.rate(), delay }
         });
         Some(Server { fresh: serving, standing: counted.or(Some(serving)) })
@@ -241,7 +266,8 @@ fn lost(bucket: &Bucket, own: Rank, (higher, peers): (Rank, Rank), line: &Line) 
 
 /// [stoica97 §IV] By the deadline plus one largest packet, if all curves fit.
 fn by_curve(curves: &[Option<Curve>], line: &Line) -> Vec<Option<Server>> {
-    if !fit(curves, line) {
+    let sum = curves.iter().flatten().map(|curve| Slopes::from(*curve));
+    if overload(sum, Slopes::straight(line.rate)).is_some() {
         return vec![None; curves.len()];
     }
     let late = line.time(line.packet);
@@ -257,29 +283,6 @@ fn by_curve(curves: &[Option<Curve>], line: &Line) -> Vec<Option<Server>> {
         Some(Server { fresh, standing: Some(standing) })
     };
     curves.iter().map(server).collect()
-}
-
-/// Returns whether the sum of all curves stays below the line: it bends where one of them does.
-fn fit(curves: &[Option<Curve>], line: &Line) -> bool {
-    let mut bends: Vec<(f64, f64)> = Vec::new();
-    let mut slope = 0.0;
-    for curve in curves.iter().flatten() {
-        let (m1, m2) = (curve.m1 as f64 / 8.0, bytes_per_second(curve.m2));
-        slope += if curve.d == Duration::ZERO { m2 } else { m1 };
-        if curve.d != Duration::ZERO {
-            bends.push((curve.d.as_nanos() as f64 / 1e9, m2 - m1));
-        }
-    }
-    bends.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let (mut at, mut served) = (0.0, 0.0);
-    for (bend, change) in bends {
-        served += slope * (bend - at);
-        if served > line.rate * bend * (1.0 + 1e-9) {
-            return false;
-        }
-        (at, slope) = (bend, slope + change);
-    }
-    slope <= line.rate * (1.0 + 1e-9)
 }
 
 /// [nieminen §2.B] After this wait a packet of the first leaf precedes all others, except earlier

@@ -12,10 +12,12 @@ pub use region::Region;
 pub use settings::{Setting, line};
 pub use text::text;
 
-use crate::calculus::{self, AtLeast, Bound, Effective, Note};
+use crate::calculus::{self, AtLeast, Bound, Effective};
 use crate::policy::Policy;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use weir_core::ids::LeafId;
+use weir_core::units::Bytes;
 
 /// All effective differences between two policies.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -104,16 +106,38 @@ impl Standing {
     }
 
     /// Returns for each figure why it is unknown, or what it assumes.
-    pub fn notes(&self) -> [Option<&'static str>; 5] {
-        let missing = |figure: Option<f64>, why| if figure.is_some() { None } else { Some(why) };
-        let late = if self.bound.proven.is_some() { OVERTAKEN } else { UNBOUNDED };
+    pub fn notes(&self) -> [Option<Cow<'static, str>>; 5] {
+        let missing = |figure: Option<f64>, why: &'static str| {
+            if figure.is_some() { None } else { Some(Cow::Borrowed(why)) }
+        };
         [
-            self.at_least.note.map(Note::text),
-            missing(self.bound.delay, late),
+            self.at_least.note.map(|note| Cow::Borrowed(note.text())),
+            self.note_on_delay(),
             missing(self.bound.backlog, UNBOUNDED),
             missing(self.greedy, BY_PACKETS),
             missing(self.alone, IDLES),
         ]
+    }
+
+    /// Returns why the delay is unknown, or so long, and what shortens it.
+    fn note_on_delay(&self) -> Option<Cow<'static, str>> {
+        let Bound { delay, turn, better_burst, is_of_queue, .. } = self.bound;
+        if let (None, Some(turn)) = (delay, turn) {
+            let turn = calculus::shown(turn);
+            return Some(Cow::Owned(format!("{OVERTAKEN_BEGIN} {turn} {OVERTAKEN_END}")));
+        }
+        if let Some((burst, delay)) = better_burst {
+            let (burst, delay) = (Bytes::new(burst as u64), calculus::shown(delay));
+            return Some(Cow::Owned(format!(
+                "its burst is shorter than the time that others may make it wait, and each wait \
+                 costs it rate; `burst = \"{burst}\"` makes this {delay}"
+            )));
+        }
+        match delay {
+            None => Some(Cow::Borrowed(UNBOUNDED)),
+            Some(delay) if is_of_queue && delay > LONG => Some(Cow::Borrowed(FULL_QUEUE)),
+            Some(_) => None,
+        }
     }
 
     fn differs(&self, other: &Standing) -> bool {
@@ -142,8 +166,19 @@ pub fn standings(policy: &Policy) -> Vec<(String, Standing)> {
     bounds.into_iter().enumerate().map(row).collect()
 }
 
-/// Why figures are unknown.
-const UNBOUNDED: &str = "nothing bounds how long other classes keep it waiting";
-const OVERTAKEN: &str = "packets of its queue overtake each other";
-const BY_PACKETS: &str = "it depends on the order of single packets";
+/// Why figures are unknown, or so large.
+const UNBOUNDED: &str = "nothing bounds how long other classes keep it waiting; declare `arrival` \
+                         for those that go before it, or choose another scheduler";
+const OVERTAKEN_BEGIN: &str = "its flows take turns, so a packet does not wait for the queues of \
+                               others, but for a packet of each other flow (or host) that sends:";
+const OVERTAKEN_END: &str = "for each, at the rate that the class is sure of. How many send is \
+                             not known, so there is no bound. That is as it should be; who needs \
+                             one gives those packets a class without `isolate`, with an `arrival`";
+const FULL_QUEUE: &str = "that is how long its full queue takes, since it declares no `arrival`. \
+                          Calls want less than 50 ms: a smaller `limit`, or `isolate`, keeps it \
+                          short";
+const BY_PACKETS: &str = "the order of single packets decides how much it gets of what others \
+                          leave; what it gets at least is in the first column";
 const IDLES: &str = "the line may idle although its packets wait, and for how long is unknown";
+/// The seconds beyond which a full queue is worth a word.
+const LONG: f64 = 0.25;

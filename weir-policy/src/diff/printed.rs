@@ -3,6 +3,7 @@
 
 use super::{ClassChange, Difference, Setting, Standing};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The figures of a class; `None` where unknown.
@@ -16,7 +17,7 @@ pub struct Figures {
     alone_bps: Option<f64>,
     /// By key, why a figure is unknown, or what it assumes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    notes: BTreeMap<&'static str, &'static str>,
+    notes: BTreeMap<&'static str, Cow<'static, str>>,
 }
 
 /// A difference of two policies.

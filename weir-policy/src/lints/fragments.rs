@@ -21,17 +21,23 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     if !alone || by_ports == 0 {
         return;
     }
-    let largest = 65_535_usize.div_ceil(subject.plan.tree.mtu().get().max(1) as usize);
+    // Links before this one may have cut it smaller than this one needs.
+    let mtu = subject.plan.tree.mtu().get().clamp(1, ETHERNET);
+    let largest = 65_535_u64.div_ceil(mtu);
+    let rules = if by_ports == 1 { "1 rule tests" } else { &format!("{by_ports} rules test") };
     let message = format!(
-        "{by_ports} rules test ports, which only the first fragment of a datagram has: of the \
-         longest datagram {} fragments of {largest} go to another class",
-        largest.saturating_sub(1)
+        "{rules} ports, which only the first fragment of a datagram has: of the longest datagram \
+         {} fragments of {largest} go to another class",
+        largest - 1
     );
     let span = subject.link.fragments_span.unwrap_or(subject.link.span);
     let cure = "remove `fragments`, so that they follow the first";
     let fix = Fix::set(&["link", "fragments"], "");
     report.push(Draft::new(&CODE, span, message).cure(cure).fix([fix]));
 }
+
+/// The largest frame of most links.
+const ETHERNET: u64 = 1514;
 
 /// The trap, and its cure.
 pub(super) const TRAP: super::Trap = super::Trap {

@@ -7,6 +7,7 @@ use crate::codes::{Code, Severity};
 use crate::finding::{Draft, Report};
 use crate::policy::class::ClassDraft;
 use weir_core::sched::Service;
+use weir_core::units::Bytes;
 
 pub(super) static CODE: Code = Code {
     id: "W146",
@@ -79,8 +80,14 @@ fn conflict(
         ),
     };
     let span = class.demand.span("delay").unwrap_or(class.span);
-    let mut draft = about(&CODE, class, span, message)
-        .cure("write a longer `delay`, a higher rate for this class, or lower ones for the others");
+    let burst = subject.bounds[leaf].better_burst.map(|(burst, delay)| {
+        let (burst, delay) = (Bytes::new(burst as u64), calculus::shown(delay));
+        format!("write `burst = \"{burst}\"`, with which it takes {delay}, or ")
+    });
+    let mut draft = about(&CODE, class, span, message).cure(format!(
+        "{}write a longer `delay`, a higher rate for this class, or lower ones for the others",
+        burst.unwrap_or_default()
+    ));
     for other in rivals(subject, leaf) {
         let other = subject.leaves().find(|row| row.0 == other);
         if let Some((_, other)) = other {

@@ -6,11 +6,12 @@
 //! triggers only this lint, with its cure. A lint reads parameters by their names, so it applies to
 //! every scheduler or dropper that has them.
 
-use crate::calculus::{self, Bound};
+use crate::calculus::{self, Bound, Effective};
 use crate::codes::Code;
 use crate::finding::{Draft, Fix, Report, Span};
 use crate::policy::class::{self, ClassDraft};
 use crate::policy::link::LinkSection;
+use std::cell::OnceCell;
 use std::fmt::Display;
 use weir_core::classify::{ClassifierPlan, Rule};
 use weir_core::link::LinkPlan;
@@ -29,6 +30,8 @@ pub(crate) struct Subject<'s, 'a> {
     pub(crate) service: Service,
     /// The bounds of each leaf; empty if no class wants a delay.
     pub(crate) bounds: Vec<Bound>,
+    /// The rates in the long run, once a lint asked for them.
+    rates: OnceCell<Effective>,
 }
 
 /// An example of what a lint reports.
@@ -68,7 +71,8 @@ impl<'s, 'a> Subject<'s, 'a> {
         let wanted = demands.iter().any(|demand| demand.delay.is_some());
         let bounds = if wanted { calculus::bounds(plan, &demands) } else { Vec::new() };
         let service = calculus::service(plan);
-        Self { link, classes, plan, rules, search, service, bounds }
+        let rates = OnceCell::new();
+        Self { link, classes, plan, rules, search, service, bounds, rates }
     }
 
     /// Returns the leaf classes, each with the number of its first leaf.
@@ -100,6 +104,11 @@ impl<'s, 'a> Subject<'s, 'a> {
             Service::Buckets(buckets) => Some(buckets.leaves.get(leaf)?.turn?.get()),
             _ => None,
         }
+    }
+
+    /// Returns the rates of the leaves in the long run.
+    fn rates(&self) -> &Effective {
+        self.rates.get_or_init(|| Effective::of(self.plan))
     }
 
     fn link_rate(&self) -> Rate {
@@ -180,4 +189,11 @@ lints! {
     no_bound,
     no_lender,
     no_places,
+    real_time,
+    above_limit,
+    short_delay,
+    missed_turns,
+    deep_queue,
+    marked_first,
+    idle_link,
 }

@@ -48,6 +48,7 @@ scheduler = "priq"
 
 [class.a]
 match = { dscp = "ef" }
+isolate = "flows"
 priority = 7
 
 [class.b]

@@ -107,7 +107,7 @@ pub(crate) fn demands(classes: &[ClassDraft<'_>]) -> Vec<demand::Demand> {
 
 impl ClassDraft<'_> {
     /// Returns the number of leaves that it stands for.
-    pub(super) fn width(&self) -> u32 {
+    pub(crate) fn width(&self) -> u32 {
         self.spread.map_or(1, |spread| spread.queues)
     }
 
@@ -149,6 +149,7 @@ pub(super) fn read<'a>(
         Some((node.number(0, u64::from(PLACES_MAX) - 1, report)? as u32, node.span()))
     });
     let (spread, spread_span) = read_spread(&mut table, report);
+    let oversubscribes = table.field(OVERSUBSCRIBE).and_then(|node| node.flag(report));
     let own_delay = descriptor.is_some_and(has_delay);
     let demand = demand::Written::read(&mut table, own_delay, link, report);
     let queue = QueueDraft::read(&mut table, link, report);
@@ -177,6 +178,9 @@ pub(super) fn read<'a>(
     };
     if let Some(descriptor) = descriptor {
         read_parameters(&mut draft, &mut table, descriptor, link, report);
+    }
+    if oversubscribes == Some(true) {
+        draft.written.params.set(OVERSUBSCRIBE, Value::Flag(true));
     }
     Some(draft)
 }
@@ -467,6 +471,8 @@ fn unsupported_in_queue(
         .fix(node.corrected(known))
 }
 
+/// The key with which a class, or the link, promises its children more than it has.
+pub(crate) const OVERSUBSCRIBE: &str = "oversubscribe";
 /// Keys of a class under any scheduler.
 const CLASS_KEYS: &[&str] = &[
     "parent",
@@ -477,6 +483,7 @@ const CLASS_KEYS: &[&str] = &[
     "police",
     "places",
     "place",
+    OVERSUBSCRIBE,
     "hash",
     "queues",
     "delay",

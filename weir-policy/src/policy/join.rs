@@ -415,17 +415,17 @@ impl Seats<'_> {
                 }
             }
             let Promised { rate: sum, count } = promised;
-            let (name, has) = match owner {
+            let (name, has, params) = match owner {
                 Some(owner) => {
                     let class = tree.class(owner);
-                    (format!("class `{}`", class.name), class.params.rate("rate"))
+                    (format!("class `{}`", class.name), class.params.rate("rate"), &class.params)
                 }
-                None => ("the link".to_owned(), Some(tree.rate())),
+                None => ("the link".to_owned(), Some(tree.rate()), tree.params()),
             };
             let Some(has) = has.filter(|has| sum > u128::from(has.bits_per_second())) else {
                 continue;
             };
-            let has = WrittenRate { rate: has, span: Span::default() };
+            let has = WrittenRate::of(has, Span::default(), params);
             report.push(overcommitted(&name, has, sum, count, false));
         }
     }

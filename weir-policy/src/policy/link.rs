@@ -1,6 +1,6 @@
 //! The `[link]` table: rate, scheduler and its parameters, framing, sizes.
 
-use super::class::ClassDraft;
+use super::class::{ClassDraft, OVERSUBSCRIBE};
 use super::classifier;
 use super::places::{self, PlacesDraft};
 use super::values::{Basis, Written, size};
@@ -9,7 +9,7 @@ use crate::finding::{Draft, Fix, Report, Span};
 use crate::reader::{Node, Table, unknown_key};
 use weir_core::classify::ClassifierPlan;
 use weir_core::link::{Charge, Coding, Framing, PACKETS_MAX_DEFAULT};
-use weir_core::parameter::Scope;
+use weir_core::parameter::{Scope, Value};
 use weir_core::queue::{Limit, QueuePlan};
 use weir_core::sched::{Descriptor, Entry, SCHEDULERS};
 use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate};
@@ -57,7 +57,11 @@ impl LinkSection {
         let rate = rate_node.and_then(|node| node.rate(report));
         let basis = Basis { descriptor: scheduler.map(|entry| entry.descriptor), rate };
         let places = table.field("places").and_then(|node| PlacesDraft::read(&node, basis, report));
-        let written = parameters(&mut table, basis, report);
+        let oversubscribes = table.field(OVERSUBSCRIBE).and_then(|node| node.flag(report));
+        let mut written = parameters(&mut table, basis, report);
+        if oversubscribes == Some(true) {
+            written.params.set(OVERSUBSCRIBE, Value::Flag(true));
+        }
         Self {
             span: table.span(),
             rate_span,

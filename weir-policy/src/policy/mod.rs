@@ -199,7 +199,7 @@ pub fn build(
     tree::check_leaves(&classes, report);
     if let (Some(scheduler), Some(rate)) = (link.scheduler, link.rate) {
         shape.check_scheduler(&classes, scheduler, report);
-        let rate = tree::WrittenRate { rate, span: link.rate_span };
+        let rate = tree::WrittenRate::of(rate, link.rate_span, &link.written.params);
         tree::resolve_rates(&mut classes, &shape, rate, scheduler.descriptor, report);
     }
     link.check_sizes(&classes, report);

@@ -1,6 +1,6 @@
 //! Builds the tree: parents, depth, keys of leaves, sums of rates; and the plan.
 
-use super::class::{ClassDraft, has_rate, leaves};
+use super::class::{ClassDraft, OVERSUBSCRIBE, has_rate, leaves};
 use super::link::LinkSection;
 use crate::codes;
 use crate::finding::{Draft, Fix, RELATED_MAX, Report, Span};
@@ -8,7 +8,7 @@ use crate::reader::{nearest, suggest};
 use std::collections::BTreeMap;
 use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
-use weir_core::parameter::{BuildError, Scope, Value};
+use weir_core::parameter::{BuildError, Params, Scope, Value};
 use weir_core::queue::{AnyDropper, Place};
 use weir_core::sched::{ClassSpec, DEPTH_MAX, Descriptor, Entry, Tree, TreeError};
 use weir_core::units::{Quantity, Rate};
@@ -217,6 +217,15 @@ fn too_deep(class: &ClassDraft<'_>) -> Draft {
 pub(super) struct WrittenRate {
     pub rate: Rate,
     pub span: Span,
+    /// Whether its owner means to promise more than that.
+    pub oversubscribes: bool,
+}
+
+impl WrittenRate {
+    /// The rate of a class, or of the link, with these parameters.
+    pub(super) fn of(rate: Rate, span: Span, params: &Params) -> Self {
+        Self { rate, span, oversubscribes: params.flag(OVERSUBSCRIBE) == Some(true) }
+    }
 }
 
 /// Turns shares into rates; reports missing parameters, and parents with less rate than their
@@ -317,16 +326,18 @@ fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: WrittenRate, repo
             let span = class.written.span("rate").unwrap_or(class.span);
             let owner = format!("class `{}`", class.name);
             let below = shape.under(Some(index));
-            let has = WrittenRate { rate, span };
+            let has = WrittenRate::of(rate, span, &class.written.params);
             let draft = overcommitted(&owner, has, sum, below.len(), spreads(&below));
-            report.push(name_children(draft, classes, &below, &promised));
+            let named = if has.oversubscribes { &[][..] } else { &below[..] };
+            report.push(name_children(draft, classes, named, &promised));
         }
     }
     let top = shape.under(None);
     let sum = top.iter().map(|&class| promised[class]).sum();
     if sum > u128::from(link.rate.bits_per_second()) {
         let draft = overcommitted("the link", link, sum, top.len(), spreads(&top));
-        report.push(name_children(draft, classes, &top, &promised));
+        let named = if link.oversubscribes { &[][..] } else { &top[..] };
+        report.push(name_children(draft, classes, named, &promised));
     }
 }
 
@@ -334,11 +345,21 @@ fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: WrittenRate, repo
 /// stands for several queues.
 pub(super) fn overcommitted(
     owner: &str,
-    WrittenRate { rate, span }: WrittenRate,
+    WrittenRate { rate, span, oversubscribes }: WrittenRate,
     sum: u128,
     count: usize,
     queues: bool,
 ) -> Draft {
+    if oversubscribes {
+        let ratio = sum as f64 / rate.bits_per_second() as f64;
+        let sum = show_rate(sum);
+        let message = format!(
+            "the {count} classes under {owner} are promised {sum} together, {ratio:.1} times its \
+             {rate}, as `{OVERSUBSCRIBE}` says"
+        );
+        let cure = "`weir check --bounds` says what each gets when all send";
+        return Draft::new(&codes::OVERSUBSCRIBED, span, message).cure(cure);
+    }
     let sum = show_rate(sum);
     let mut message =
         format!("the classes under {owner} are promised {sum} together, but it has {rate}");
@@ -349,8 +370,10 @@ pub(super) fn overcommitted(
         true => "each of the `queues` of a class gets its rate or share; divide it by their number",
         false => "lower their rates",
     };
-    Draft::new(&codes::OVERCOMMITTED, span, message)
-        .cure(format!("{cure}, or raise {owner} to `{sum}`"))
+    Draft::new(&codes::OVERCOMMITTED, span, message).cure(format!(
+        "{cure}, raise {owner} to `{sum}`, or write `{OVERSUBSCRIBE} = true` there if not all \
+             send at once"
+    ))
 }
 
 fn name_children(

@@ -245,7 +245,7 @@ fn a_class_at_its_ceiling_has_a_note_in_place_of_a_least_rate() {
                 ceil = '10 Mbit/s'\ndefault = true\n";
     let policy = parse(text, "p").plan.expect("it is sound");
     let rows = weir_policy::diff::standings(&policy);
-    let note = |at: usize| rows[at].1.notes()[0].unwrap_or_default();
+    let note = |at: usize| rows[at].1.notes()[0].clone().unwrap_or_default();
     assert_eq!(rows[0].1.at_least.rate, None);
     assert!(note(0).contains("ceiling"), "{}", note(0));
     assert_eq!(rows[1].1.at_least.rate, Some(8.5e6), "{}", note(1));

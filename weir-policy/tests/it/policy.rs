@@ -178,7 +178,7 @@ fn queues_have_the_parameters_of_their_dropper() {
 
 #[test]
 fn the_tree_is_valid_or_the_finding_says_where_not() {
-    let rate = "rate = '10 kbit/s'";
+    let rate = "rate = '2 Mbit/s'";
     check_htb("", &["W103@1:1"]);
     check_htb("[class]\n", &["W103@4:2"]);
     check_htb(&format!("[class.a]\n{rate}\n"), &["W120@4:8", "W109@6:1"]);
@@ -208,14 +208,14 @@ fn a_tree_may_be_as_deep_as_the_core_allows_and_no_deeper() {
             let parent =
                 if level > 0 { format!("parent = 'c{}'\n", level - 1) } else { String::new() };
             let default = if level + 1 == levels { "default = true\n" } else { "" };
-            format!("[class.c{level}]\nrate = '10 kbit/s'\n{parent}{default}")
+            format!("[class.c{level}]\nrate = '2 Mbit/s'\n{parent}{default}")
         };
         (0..levels).map(class).collect::<String>()
     };
     let deepest = weir_core::sched::DEPTH_MAX;
     check_htb(&chain(deepest), &[]);
     let outcome = parse(
-        &format!("[link]\nrate = '1 Mbit/s'\nscheduler = 'htb'\n{}", chain(deepest + 3)),
+        &format!("[link]\nrate = '2 Mbit/s'\nscheduler = 'htb'\n{}", chain(deepest + 3)),
         "p",
     );
     let codes: Vec<_> = outcome.findings.iter().map(|finding| finding.code).collect();
@@ -259,8 +259,37 @@ fn children_are_promised_at_most_their_parents_rate() {
         message,
         "the classes under class `p` are promised 7 Mbit/s together, but it has 6 Mbit/s"
     );
-    assert_eq!(cure, "lower their rates, or raise class `p` to `7 Mbit/s`");
+    let wanted = "lower their rates, raise class `p` to `7 Mbit/s`, or write `oversubscribe = true` \
+                  there if not all send at once";
+    assert_eq!(cure, wanted);
     assert_eq!(outcome.findings[0].related.len(), 2);
+}
+
+#[test]
+fn who_oversubscribes_is_told_the_ratio() {
+    let tree = |link: &str, parent: &str| {
+        let class = |name: &str, rule: &str| {
+            format!("[class.{name}]\nparent = 'p'\nrate = '25 Mbit/s'\n{rule}\n")
+        };
+        let text = format!(
+            "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n{link}[class.p]\nrate = '20 Mbit/s'\n\
+             {parent}{}{}",
+            class("a", "match = { dport = 80 }"),
+            class("b", "default = true")
+        );
+        parse(&text, "p")
+    };
+    let says = "oversubscribe = true\n";
+    assert_eq!(codes(&tree("", "")), ["W113@2:8", "W113@5:8"]);
+    assert_eq!(codes(&tree(says, "")), ["W118@2:8", "W113@6:8"]);
+    let outcome = tree(says, says);
+    assert_eq!(codes(&outcome), ["W118@2:8", "W118@6:8"]);
+    assert_eq!(
+        outcome.findings[1].message,
+        "the 2 classes under class `p` are promised 50 Mbit/s together, 2.5 times its 20 Mbit/s, as \
+         `oversubscribe` says"
+    );
+    sound(outcome).link.build().expect("a checked policy builds");
 }
 
 #[test]
@@ -878,7 +907,7 @@ fn a_class_with_queues_stands_for_as_many_leaves() {
         )
     };
     check_htb(&text("1.1 Mbit/s"), &["W113@5:8"]);
-    let policy = sound(check_htb(&text("1 Mbit/s"), &[]));
+    let policy = sound(check_htb(&text("1 Mbit/s"), &["W156@13:19"]));
     let tree = &policy.link.tree;
     let names: Vec<_> = (0..7).map(|leaf| policy.leaf_name(LeafId(leaf))).collect();
     assert_eq!(names, ["a-0", "a-1", "a-2", "a-3", "low", "b-0", "b-1"]);

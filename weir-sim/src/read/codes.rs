@@ -28,6 +28,7 @@ codes! {
     UNKNOWN_INTERFACE "W312" Error "an interface that no rule of the policy names";
     CHANGE_OUTSIDE "W313" Error "a change that is not within the run";
     CHANGE_ORDER "W314" Error "changes that are not in the order of time";
+    TOO_DENSE "W315" Warning "a source with more packets than can be simulated in a while";
     UNKNOWN_NODE "W331" Error "a node that the network lacks";
     UNKNOWN_LINK "W332" Error "a link that the network lacks";
     NO_ROUTE "W333" Error "a source without a route to its receiver";

@@ -82,6 +82,7 @@ impl<'a> Reading<'a> {
             Source { name, headers, interface, start, stop, traffic: part.traffic, ends }
         };
         let sources: Vec<_> = parts?.into_iter().map(source).collect();
+        self.check_count(&sources, &table, report);
         for source in sources.iter().filter(|source| source.name != name) {
             self.add_name(&source.name, node.span(), report)?;
         }
@@ -203,6 +204,30 @@ impl<'a> Reading<'a> {
         Some((at(start), stop.map(at)))
     }
 }
+
+impl Reading<'_> {
+    /// Reports a source that offers more packets than a run gets through in minutes.
+    fn check_count(&self, sources: &[Source], table: &Table<'_>, report: &mut Report) {
+        let Some(duration) = self.duration else { return };
+        let count = |source: &Source| {
+            let distance = source.traffic.mean_distance()?;
+            Some(duration.as_nanos() / distance.as_nanos().max(1))
+        };
+        let most = sources.iter().filter_map(count).max().unwrap_or(0);
+        if most > PACKETS_MANY {
+            let message = format!(
+                "{} offers about {most} packets in {duration}, and a run gets through some million \
+                 in a second",
+                table.name()
+            );
+            let cure = "write a lower rate, longer packets or a shorter `duration`";
+            report.push(Draft::new(&codes::TOO_DENSE, table.span(), message).cure(cure));
+        }
+    }
+}
+
+/// Packets of a source beyond which it is reported.
+const PACKETS_MANY: u64 = 200_000_000;
 
 /// Every kind of source.
 fn keywords() -> Vec<&'static str> {

@@ -19,7 +19,7 @@ const SCHEDULERS: [&str; 14] = [
 ];
 /// Schedulers whose bounds have to be close.
 const CLOSE: [&str; 4] = ["drr", "wf2q+", "htb", "hfsc"];
-const MTU: u32 = 1514;
+pub(super) const MTU: u32 = 1514;
 
 /// A policy of `scheduler`; rates are parts of the link.
 fn text(scheduler: &str, random: &mut Random) -> String {
@@ -101,7 +101,7 @@ fn parameters(text: &mut String, scheduler: &str, (rate, link): (u64, u64), rand
 
 /// The arrivals at a leaf.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Habit {
+pub(super) enum Habit {
     /// Sends whatever it may, always.
     Greedy,
     /// Is silent until an instant, then sends whatever it may.
@@ -113,10 +113,13 @@ enum Habit {
 }
 
 /// A sender to one leaf, within its arrival curve if it declared one.
-struct Sender {
+pub(super) struct Sender {
     habit: Habit,
-    length: u32,
-    arrival: Option<Arrival>,
+    /// The lengths of its first packets, the last one first.
+    pub(super) first: Vec<u32>,
+    /// That of all others.
+    pub(super) length: u32,
+    pub(super) arrival: Option<Arrival>,
     /// Bits times 10^9, at an instant.
     credit: i128,
     at: u64,
@@ -127,6 +130,10 @@ struct Sender {
 }
 
 impl Sender {
+    fn next_length(&self) -> u32 {
+        self.first.last().copied().unwrap_or(self.length)
+    }
+
     fn burst(&self) -> i128 {
         self.arrival.map_or(i128::MAX, |arrival| i128::from(arrival.burst.get()) * 8_000_000_000)
     }
@@ -137,7 +144,7 @@ impl Sender {
         let earned = i128::from(arrival.rate.bits_per_second()) * i128::from(now - self.at);
         self.credit = (self.credit + earned).min(self.burst());
         self.at = now;
-        let cost = i128::from(self.length) * 8_000_000_000;
+        let cost = i128::from(self.next_length()) * 8_000_000_000;
         let pays = self.credit >= cost;
         self.credit -= if pays { cost } else { 0 };
         pays
@@ -146,7 +153,7 @@ impl Sender {
     /// When the next packet will conform.
     fn ready(&self, now: u64) -> u64 {
         let Some(arrival) = self.arrival else { return now + 1_000_000 };
-        let missing = i128::from(self.length) * 8_000_000_000 - self.credit;
+        let missing = i128::from(self.next_length()) * 8_000_000_000 - self.credit;
         let rate = i128::from(arrival.rate.bits_per_second());
         self.at.max(now) + 1 + u64::try_from(missing.max(0) / rate).unwrap_or(u64::MAX / 4)
     }
@@ -173,17 +180,28 @@ impl Sender {
 /// The worst figures, relative to their bounds.
 type Worst = BTreeMap<&'static str, Vec<f64>>;
 
-struct Trial<'p> {
-    text: &'p str,
-    policy: &'p Policy,
-    bounds: &'p [Bound],
-    senders: Vec<Sender>,
-    worst: f64,
+pub(super) struct Trial<'p> {
+    pub(super) text: &'p str,
+    pub(super) policy: &'p Policy,
+    pub(super) bounds: &'p [Bound],
+    pub(super) senders: Vec<Sender>,
+    /// The worst delay of each leaf, in relation to its bound.
+    pub(super) worst: Vec<f64>,
 }
 
-impl Trial<'_> {
+impl<'p> Trial<'p> {
+    pub(super) fn new(
+        text: &'p str,
+        policy: &'p Policy,
+        bounds: &'p [Bound],
+        senders: Vec<Sender>,
+    ) -> Self {
+        let worst = vec![0.0; senders.len()];
+        Self { text, policy, bounds, senders, worst }
+    }
+
     /// Runs `packets` packets through the link.
-    fn run(&mut self, packets: u32, random: &mut Random) {
+    pub(super) fn run(&mut self, packets: u32, random: &mut Random) {
         let mut link = self.policy.link.build().expect("a checked policy builds");
         let (mut now, mut sent) = (0u64, 0);
         // Ends: each turn sends a packet or moves time on; the bound on turns is far above.
@@ -218,16 +236,18 @@ impl Trial<'_> {
     fn offer(&mut self, link: &mut dyn weir_core::link::AnyLink, now: u64, random: &mut Random) {
         for leaf in 0..self.senders.len() {
             let sender = &mut self.senders[leaf];
-            let (wants, full) = (sender.wants(now), u64::from(sender.length));
+            let wants = sender.wants(now);
             let mut refused = false;
             while !refused && sender.waiting < wants && sender.pays(now) {
-                let packet = Packet::new(Handle(0), sender.length);
+                let length = sender.next_length();
+                let packet = Packet::new(Handle(0), length);
                 let leaf = LeafId(leaf as u32);
                 refused = link.offer(Instant::from_nanos(now), leaf, packet) != Verdict::Queued;
                 link.take_dropped(&mut |_| {});
                 if !refused {
                     sender.waiting += 1;
-                    sender.bytes += full;
+                    sender.bytes += u64::from(length);
+                    sender.first.pop();
                 }
             }
             if sender.habit == Habit::Random && now >= sender.next {
@@ -254,15 +274,19 @@ impl Trial<'_> {
             self.text,
             self.bounds[leaf],
         );
-        self.worst = self.worst.max(delay / bound);
+        self.worst[leaf] = self.worst[leaf].max(delay / bound);
     }
 }
 
-fn senders(policy: &Policy, mut habit: impl FnMut(usize) -> (Habit, u32)) -> Vec<Sender> {
+pub(super) fn senders(
+    policy: &Policy,
+    mut habit: impl FnMut(usize) -> (Habit, u32),
+) -> Vec<Sender> {
     let sender = |(leaf, demand): (usize, &policy::Demand)| {
         let (habit, length) = habit(leaf);
         let mut sender = Sender {
             habit,
+            first: Vec::new(),
             length,
             arrival: demand.arrival,
             credit: 0,
@@ -298,16 +322,16 @@ fn try_policy(text: &str, seed: u64) -> f64 {
                 (false, _) => (Habit::Greedy, MTU),
             };
             let senders = senders(&policy, habit);
-            let mut trial = Trial { text, policy: &policy, bounds: &bounds, senders, worst: 0.0 };
+            let mut trial = Trial::new(text, &policy, &bounds, senders);
             trial.run(PACKETS, &mut random);
-            worst = worst.max(trial.worst);
+            worst = trial.worst.into_iter().fold(worst, f64::max);
         }
     }
     let senders = senders(&policy, |_| (Habit::Random, MTU - random.below(1400)));
     let mut random = Random::new(seed, 2);
-    let mut trial = Trial { text, policy: &policy, bounds: &bounds, senders, worst: 0.0 };
+    let mut trial = Trial::new(text, &policy, &bounds, senders);
     trial.run(PACKETS, &mut random);
-    worst.max(trial.worst)
+    trial.worst.into_iter().fold(worst, f64::max)
 }
 
 #[test]

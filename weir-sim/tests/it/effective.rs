@@ -119,6 +119,35 @@ fn rates_in_the_long_run_are_what_was_said() {
     assert!(wrong.is_empty(), "{} wrong, such as\n{}", wrong.len(), some.join("\n---\n"));
 }
 
+/// Checks what all leaves get of a link, in parts of it, while all are greedy.
+fn check_oversubscribed(classes: &str, wanted: &[f64]) {
+    let text = format!(
+        "[link]\nrate = '{LINK} bit/s'\nscheduler = 'htb'\noversubscribe = true\n{classes}\
+         default = true\n"
+    );
+    let outcome = policy::parse(&text, "p");
+    let policy = outcome.plan.unwrap_or_else(|| panic!("{:#?}\n{text}", outcome.findings));
+    let all: Vec<usize> = (0..wanted.len()).collect();
+    for (measured, wanted) in run(&policy, &all, 6000).into_iter().zip(wanted) {
+        let part = measured / LINK as f64;
+        assert!((part - wanted).abs() < 0.02, "{text}: {part:.3} of the link, not {wanted:.3}");
+    }
+}
+
+#[test]
+fn what_is_sold_more_than_once_is_divided_by_turns_up_to_the_link() {
+    let class = |name: u32, parent: &str, part: f64| {
+        let rate = (LINK as f64 * part) as u64;
+        format!("[class.c{name}]\n{parent}rate = '{rate} bit/s'\nmatch = {{ dport = {name} }}\n")
+    };
+    let sold: String = (1..=4).map(|at| class(at, "", 0.4)).collect();
+    check_oversubscribed(&sold, &[0.25; 4]);
+    // A class within its rate does not ask its parent.
+    let parent = format!("[class.p]\nrate = '{}'\noversubscribe = true\n", "100 kbit/s");
+    let sold = parent + &class(1, "parent = 'p'\n", 0.2) + &class(2, "parent = 'p'\n", 0.2);
+    check_oversubscribed(&(sold + &class(3, "", 0.3)), &[0.2, 0.2, 0.3]);
+}
+
 /// The time of a largest packet on the link, in nanoseconds, about.
 const TIME: u64 = MTU as u64 * 8 * 1_000_000_000 / LINK;
 /// The packets of a run that may be missing, whatever the rate: of turns, bursts and beginnings.

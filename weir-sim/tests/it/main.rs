@@ -21,6 +21,7 @@ mod replay;
 mod routers;
 mod rsvp;
 mod schedule;
+mod small_bursts;
 mod tcp;
 mod translate;
 mod watch;

@@ -98,8 +98,10 @@ fn check(head: &str, source: &str, codes: &[&str]) {
 #[test]
 fn faults_of_sources_are_found() {
     let cbr = |rest: &str| format!("kind = \"cbr\"\nsize = \"99 B\"\ninterval = \"1 ms\"\n{rest}");
-    let rows: [(String, &[&str]); 31] = [
+    let dense = "kind = \"cbr\"\nsize = \"99 B\"\nrate = \"200000 Gbit/s\"\n";
+    let rows: [(String, &[&str]); 32] = [
         (cbr(""), &[]),
+        (dense.to_owned(), &["W315"]),
         (cbr("window = \"1 KB\""), &["W010"]),
         (cbr("rate = \"1 Mbit/s\""), &["W305"]),
         (cbr("payload = \"1 B\""), &["W305"]),

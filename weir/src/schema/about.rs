@@ -44,6 +44,11 @@ pub const LINK: &[About] = &[
          parameters.",
         "none",
     ),
+    (
+        "oversubscribe",
+        "Whether the rates at the top may together be more than the link's.",
+        "false",
+    ),
     ("seed", "Where random droppers and hashes begin.", "0"),
     ("classifier", "How the rules are searched; every way finds the same.", "the first of them"),
     ("match_order", "Which of several rules that match decides.", "first"),
@@ -74,6 +79,11 @@ pub const CLASS: &[About] = &[
         "place",
         "The place of its parent that it has, from 0: `weir class` writes it.",
         "none: it is no class that joined",
+    ),
+    (
+        "oversubscribe",
+        "Whether the rates of its children may together be more than its own.",
+        "false",
     ),
     ("match", "A rule, or a list of rules, that lead here.", ""),
     (

@@ -130,8 +130,9 @@ fn a_figure_that_is_unknown_or_assumes_something_has_a_note() {
     check_notes("walk/uplink.toml", &rest, ("rest", "at_least_bps", steady));
     let lines = ["- at least Mbit/s: no bound is known", "- delay ms: nothing bounds"];
     check_notes("two-pvcs.toml", &lines, ("big", "delay_us", "nothing bounds"));
-    let lines = ["- delay ms: packets of its queue overtake each other"];
-    check_notes("home-flows.toml", &lines, ("family", "delay_us", "packets of its queue"));
+    let turns = "- delay ms: its flows take turns, so a packet does not wait";
+    let lines = [turns, "at least: whatever others do"];
+    check_notes("home-flows.toml", &lines, ("family", "delay_us", "its flows take turns"));
 }
 
 #[test]
