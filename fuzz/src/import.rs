@@ -5,6 +5,7 @@
 
 use crate::policy::check_findings;
 use weir_import::export::{Filters, to_tc};
+use weir_import::import::kernel::{self, Interface};
 use weir_import::import::{self, Fate, Options};
 use weir_policy::policy;
 
@@ -18,9 +19,24 @@ pub fn pf(input: &[u8]) {
     check("pf", input);
 }
 
-/// Checks the input as tc commands.
+/// Checks the input as tc commands, and as what the kernel dumps.
 pub fn tc(input: &[u8]) {
     check("tc", input);
+    dump(input);
+}
+
+/// Reads messages of 64 bytes at most as a dump: whatever they hold, commands come of it, one a
+/// line.
+fn dump(input: &[u8]) {
+    let parts: Vec<Vec<u8>> = input.chunks(64).take(64).map(<[u8]>::to_vec).collect();
+    let (qdiscs, classes, filters) = (parts.clone(), parts.clone(), parts);
+    let (name, ethernet, mtu, queue_length) = ("eth0".to_owned(), true, 1500, 1000);
+    let one = Interface { name, ethernet, mtu, queue_length, qdiscs, classes, filters };
+    let text = kernel::commands(&[one]);
+    let words = ["#", "ip link", "qdisc add", "class add", "filter add"];
+    for line in text.lines() {
+        assert!(words.iter().any(|word| line.starts_with(word)), "{line}");
+    }
 }
 
 fn check(language: &str, input: &[u8]) {

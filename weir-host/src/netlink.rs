@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload,
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR,
+    NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
@@ -16,6 +16,7 @@ use netlink_packet_route::link::{
     LinkXdp, State, XdpAttached,
 };
 use netlink_packet_route::route::RouteMessage;
+use netlink_packet_route::tc::TcMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -172,6 +173,14 @@ impl Netlink {
         }
     }
 
+    /// Returns the handle of the filter that `request` asks for.
+    pub(crate) fn filter_handle(&mut self, request: TcMessage) -> io::Result<u32> {
+        match self.exchange(RouteNetlinkMessage::GetTrafficFilter(request), 0)? {
+            Some(RouteNetlinkMessage::NewTrafficFilter(found)) => Ok(found.header.handle.into()),
+            _ => Err(io::Error::from_raw_os_error(libc::ENOENT)),
+        }
+    }
+
     /// Requests a change; `action` names it in an error.
     ///
     /// # Errors
@@ -201,6 +210,32 @@ impl Netlink {
                     NetlinkPayload::InnerMessage(inner) => answers.push(inner),
                     _ => {}
                 }
+            }
+        }
+    }
+
+    /// Lists what `request` asks for, each as the bytes of its message without the header.
+    pub fn dump_bytes(&mut self, request: RouteNetlinkMessage) -> io::Result<Vec<Vec<u8>>> {
+        self.send(request, NLM_F_REQUEST | NLM_F_DUMP)?;
+        let mut answers = Vec::new();
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            let mut rest = bytes.as_slice();
+            while let Ok(message) = NetlinkBuffer::new_checked(rest) {
+                let length = message.length() as usize;
+                let payload = &rest[NETLINK_HEADER..length];
+                let own = message.sequence_number() == self.sequence;
+                match message.message_type() {
+                    _ if !own => {}
+                    NLMSG_DONE => return Ok(answers),
+                    NLMSG_ERROR => {
+                        let code = payload.get(..4).and_then(|code| code.try_into().ok());
+                        let code = code.map_or(libc::EIO, |code| -i32::from_ne_bytes(code));
+                        return Err(io::Error::from_raw_os_error(code));
+                    }
+                    _ => answers.push(payload.to_vec()),
+                }
+                rest = &rest[length.next_multiple_of(4).min(rest.len())..];
             }
         }
     }
@@ -268,6 +303,8 @@ impl Netlink {
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Bound: how often a request without an answer is sent; then it has failed.
 const ATTEMPTS: u32 = 3;
+/// The bytes before a message's payload.
+const NETLINK_HEADER: usize = 16;
 
 fn parse_answers(
     mut bytes: &[u8],

@@ -32,6 +32,14 @@ impl NetNs {
         Self::from_thread(make, "make a private network namespace")
     }
 
+    /// Opens the namespace that `ip netns add` made under this name.
+    pub fn named(name: &str) -> Result<Self> {
+        let failed =
+            |cause| SystemError::new(format!("open the network namespace `{name}`"), cause);
+        let path = std::path::Path::new("/run/netns").join(name.replace('/', "_"));
+        Ok(Self { descriptor: fs::File::open(path).map_err(failed)?.into() })
+    }
+
     /// Returns the namespace of this thread.
     pub fn current() -> Result<Self> {
         let failed = |cause| SystemError::new("open this thread's network namespace", cause);

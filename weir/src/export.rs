@@ -8,7 +8,9 @@ use crate::output::{Exit, Format, Output};
 use crate::{Run, input};
 use serde::Serialize;
 use std::path::PathBuf;
+use weir_host::netlink::Netlink;
 use weir_import::export::{self, Filters, Loss};
+use weir_import::import;
 use weir_policy::{Policy, policy};
 
 /// Writes a policy as another tool's configuration.
@@ -94,9 +96,19 @@ impl Tc {
             FilterWord::Flower => Filters::Flower,
             FilterWord::U32 => Filters::U32,
         };
-        match export::to_tc(&policy, &self.dev, filters) {
+        match export::to_tc_on(&policy, &self.dev, self.is_bare(), filters) {
             Ok(export) => self.hand_over(&policy, &export, output),
             Err(why) => output.fault(&format!("{name}: {why}")),
+        }
+    }
+
+    /// Returns whether the device sends packets without an Ethernet header: as it is here, if it is
+    /// here, else as its name says.
+    fn is_bare(&self) -> bool {
+        let here = Netlink::open().and_then(|mut netlink| netlink.link(&self.dev));
+        match here {
+            Ok(link) => !link.is_ethernet && self.dev != "lo",
+            Err(_) => import::is_bare(&self.dev),
         }
     }
 

@@ -1,13 +1,17 @@
 //! `weir import`: converts another tool's configuration to policies.
 
+mod source;
+
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::whole_file::cannot;
-use crate::{Run, input, whole_file};
+use crate::{Run, whole_file};
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
+use source::Source;
+use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use weir_core::units::Rate;
 use weir_import::import::{self, Fate, Import as Imports, Imported, LANGUAGES, Line, Options};
 use weir_policy::finding::Finding;
@@ -19,11 +23,31 @@ use weir_policy::render;
 /// the file is wrong, 2 if it cannot be read or a policy cannot be written.
 #[derive(clap::Args)]
 pub struct Import {
-    /// The language: `altq`, `pf`, or `tc` for a shell script or a `tc -batch` file.
+    /// The language: `altq`, `pf`, or `tc` for lines of tc, a `tc -batch` file or what `tc show`
+    /// prints.
     #[arg(value_parser = PossibleValuesParser::new(LANGUAGES.iter().map(|row| row.name)))]
     language: String,
     /// The configuration file of that tool.
-    file: PathBuf,
+    #[arg(required_unless_present_any = ["from_kernel", "run"])]
+    file: Option<PathBuf>,
+    /// With `tc`: read what is in force, from the kernel.
+    #[arg(long, conflicts_with_all = ["file", "run"])]
+    from_kernel: bool,
+    /// With `--from-kernel`: this interface alone; with a file: the interface of lines that name
+    /// none.
+    #[arg(long, value_name = "IF")]
+    dev: Option<String>,
+    /// With `--from-kernel`: in the network namespace of this name (`ip netns`).
+    #[arg(long, value_name = "NAME", requires = "from_kernel")]
+    netns: Option<String>,
+    /// With `tc`: run a script in a sandbox, and import the commands that it gives; what follows
+    /// are its arguments.
+    #[arg(long, value_name = "SCRIPT", num_args = 1.., allow_hyphen_values = true,
+          conflicts_with = "file")]
+    run: Vec<OsString>,
+    /// With `--run`: how many seconds the script may run.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, requires = "run")]
+    time_limit: u64,
     /// Convert only the policy of this interface.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
@@ -42,22 +66,27 @@ struct Printed<'a> {
     language: &'a str,
     policies: &'a [Imported],
     lines: &'a [Line],
+    /// The calls of a script beside tc.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    called: &'a [String],
     findings: &'a [Finding],
 }
 
 impl Run for Import {
     fn run(self, output: &Output) -> Exit {
-        let name = self.file.display().to_string();
-        let bytes = match input::read(&self.file) {
-            Ok(bytes) => bytes,
-            Err(error) => return output.refuse(&format!("cannot read {name}: {error}")),
+        let Source { name, bytes, called } = match self.source(output) {
+            Ok(source) => source,
+            Err(why) => return output.refuse(&why),
         };
         let language =
             import::find(&self.language).expect("clap takes the names of languages only");
-        let outcome = import::read(language, &bytes, &name, &Options { rate: self.rate });
+        let options = Options { rate: self.rate, device: self.dev.clone() };
+        let outcome = import::read(language, &bytes, &name, &options);
         let failed = outcome.failed();
         let mut found = outcome.plan.unwrap_or(Imports { policies: Vec::new(), lines: Vec::new() });
-        if failed && let Some(why) = kind::mistaken(&name, &bytes, Kind::of_language(language.name))
+        if failed
+            && self.file.is_some()
+            && let Some(why) = kind::mistaken(&name, &bytes, Kind::of_language(language.name))
         {
             return output.refuse(&why);
         }
@@ -73,11 +102,13 @@ impl Run for Import {
                 language: language.name,
                 policies: &found.policies,
                 lines: &found.lines,
+                called: &called,
                 findings: &outcome.findings,
             }),
             Format::Text => {
                 let shown = render::render(&outcome.findings, &outcome.sources, false);
                 tell(&shown, &found.lines, &name);
+                source::list(&called);
             }
         }
         if failed {
@@ -102,7 +133,8 @@ impl Import {
 
     /// Writes the policies, if a path is given.
     fn write(&self, policies: &[Imported]) -> Result<(), String> {
-        whole_file::distinct(&[("--out", &self.out)], &[&self.file])?;
+        let inputs: Vec<&Path> = self.file.iter().map(PathBuf::as_path).collect();
+        whole_file::distinct(&[("--out", &self.out)], &inputs)?;
         let Some(out) = &self.out else { return Ok(()) };
         if let [one] = policies
             && !out.is_dir()

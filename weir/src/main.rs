@@ -129,6 +129,9 @@ struct Command {
 
 /// Exits with the verb's code, and 2 on wrong arguments.
 fn main() -> ExitCode {
+    if let Some(code) = weir_host::script::stand_in() {
+        return code;
+    }
     weir_host::pages::keep_released();
     let matches = grouped(Command::command()).try_get_matches();
     let command = match matches.and_then(|matches| Command::from_arg_matches(&matches)) {

@@ -130,8 +130,8 @@ const PARTS: [Part; 37] = [
     },
     Part {
         name: "import",
-        measures: "1000 random tc scripts, in the kernel and imported (10 min; root)",
-        run: |root| live_test(root, &["--package", "weir", "--test", "live", "tc_kernel"], SCRIPTS),
+        measures: "1000 random scripts of tc and of the shell, in the kernel and imported (20 min; root)",
+        run: |root| live_test(root, &["--package", "weir", "--test", "live", "tc_"], SCRIPTS),
     },
     Part {
         name: "twin",

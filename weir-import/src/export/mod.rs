@@ -8,7 +8,7 @@ mod tc_filters;
 mod tc_queues;
 mod writer;
 
-pub use tc::to_tc;
+pub use tc::{to_tc, to_tc_on};
 
 use serde::Serialize;
 

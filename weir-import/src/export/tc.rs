@@ -19,6 +19,19 @@ use weir_policy::policy::Policy;
 /// # Errors
 /// If the kernel has no discipline for the policy's scheduler; the message lists those it has.
 pub fn to_tc(policy: &Policy, device: &str, filters: Filters) -> Result<Export, String> {
+    to_tc_on(policy, device, crate::import::is_bare(device), filters)
+}
+
+/// As [`to_tc`], for a device that sends packets without an Ethernet header where it is `bare`.
+///
+/// # Errors
+/// As [`to_tc`].
+pub fn to_tc_on(
+    policy: &Policy,
+    device: &str,
+    bare: bool,
+    filters: Filters,
+) -> Result<Export, String> {
     let scheduler = policy.link.scheduler;
     let Some((_, write)) = SCHEDULERS.iter().find(|row| row.0 == scheduler) else {
         let known: Vec<_> = SCHEDULERS.iter().map(|row| row.0).collect();
@@ -35,7 +48,7 @@ pub fn to_tc(policy: &Policy, device: &str, filters: Filters) -> Result<Export, 
     }
     let (lines, lost) = Default::default();
     let ids = vec![String::new(); count];
-    let mut writer = Writer { policy, device, lines, lost, ids, root: "1:" };
+    let mut writer = Writer { policy, device, bare, lines, lost, ids, root: "1:" };
     let classes = write(&mut writer);
     tc_queues::write(&mut writer, &classes);
     tc_filters::write(&mut writer, filters);
@@ -81,9 +94,14 @@ fn htb(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
     let default = writer.default_class().0 + 1;
     let r2q = tree.params().number("r2q");
     let r2q = r2q.map_or_else(String::new, |r2q| format!(" r2q {r2q}"));
-    let root = format!("qdisc add dev {device} root handle 1: htb default {default:x}{r2q}");
+    // tc takes no negative `overhead` of a class.
+    let (stab, overhead) = match writer.added() < 0 {
+        true => (writer.stab(), String::new()),
+        false => (String::new(), writer.overhead()),
+    };
+    let root = format!("qdisc add dev {device} root handle 1:{stab} htb default {default:x}{r2q}");
     writer.command(root);
-    let (packet, overhead) = (writer.packet(), writer.overhead());
+    let packet = writer.packet();
     let mut exported = Vec::new();
     for (id, class) in writer.downward_owned() {
         let params = &class.params;

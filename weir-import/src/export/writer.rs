@@ -11,6 +11,9 @@ use weir_policy::policy::Policy;
 pub(super) struct Writer<'p> {
     pub policy: &'p Policy,
     pub device: &'p str,
+    /// Whether packets of the device begin with an IP header: the kernel counts 14 bytes less than
+    /// Weir.
+    pub bare: bool,
     pub lines: Vec<String>,
     pub lost: Vec<Loss>,
     /// The handle of each class, by its number.
@@ -51,15 +54,23 @@ impl Writer<'_> {
         self.policy.link.tree.rate().bits_per_second()
     }
 
+    /// Returns the bytes that are added to what the kernel counts of a packet.
+    pub(super) fn added(&self) -> i64 {
+        let link = &self.policy.link;
+        let own = if link.charge == Charge::Frame { 0 } else { i64::from(link.framing.added) };
+        own + if self.bare { ETHERNET_HEADER } else { 0 }
+    }
+
     /// Returns `overhead N mpu N linklayer atm`, as far as the framing requires it.
     pub(super) fn overhead(&self) -> String {
         let framing = self.policy.link.framing;
-        if self.policy.link.charge == Charge::Frame {
-            return String::new();
-        }
+        let (added, frame) = (self.added(), self.policy.link.charge == Charge::Frame);
         let mut text = String::new();
-        if framing.added != 0 || matches!(framing.coding, Coding::Cells(_)) {
-            text.push_str(&format!(" overhead {}", framing.added));
+        if added != 0 || !frame && matches!(framing.coding, Coding::Cells(_)) {
+            text.push_str(&format!(" overhead {added}"));
+        }
+        if frame {
+            return text;
         }
         if framing.minimum > 0 {
             text.push_str(&format!(" mpu {}", framing.minimum));
@@ -133,5 +144,7 @@ impl Writer<'_> {
     }
 }
 
+/// The bytes of an Ethernet header.
+const ETHERNET_HEADER: i64 = 14;
 /// The most losses that are reported.
 const LOST_MAX: usize = 1000;

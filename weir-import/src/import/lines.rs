@@ -63,6 +63,18 @@ impl Reading {
         }
     }
 
+    /// Returns why statements are lost, the first reasons only, each once.
+    pub(super) fn reasons(&self) -> Vec<&str> {
+        let lost = self.lines.iter().filter(|one| one.fate == Fate::Lost);
+        let mut reasons: Vec<&str> = Vec::new();
+        for note in lost.flat_map(|one| &one.notes) {
+            if reasons.len() < REASONS_MAX && !reasons.contains(&note.as_str()) {
+                reasons.push(note);
+            }
+        }
+        reasons
+    }
+
     /// Returns the place of a statement.
     pub(super) fn span(&self, line: LineId) -> Span {
         self.lines[line.0].span
@@ -140,6 +152,8 @@ fn shown(text: &str) -> String {
 const LINES_MAX: usize = 1 << 17;
 /// Bound: notes on one statement; further ones are left out.
 const NOTES_MAX: usize = 8;
+/// Reasons of lost statements in the finding of a file without a policy.
+const REASONS_MAX: usize = 3;
 /// The most bytes of a statement, and characters of a word, in messages.
 const SHOWN_MAX: usize = 160;
 /// Names compared to suggest one for an unknown name.

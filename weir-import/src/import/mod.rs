@@ -17,6 +17,7 @@ mod words;
 use lines::Reading;
 use serde::Serialize;
 use sketch::Sketch;
+pub use tc::kernel;
 use weir_core::units::Rate;
 use weir_policy::codes;
 use weir_policy::finding::{Draft, Outcome, Place, Report, Severity, Source, Span};
@@ -32,10 +33,12 @@ pub struct Language {
 }
 
 /// Values that a file does not give.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The rate of an interface for which the file gives none.
     pub rate: Option<Rate>,
+    /// The interface of lines that name none, as `tc class show dev NAME` prints them.
+    pub device: Option<String>,
 }
 
 /// The fate of a statement.
@@ -112,9 +115,18 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
     let policies = sketches.into_iter().filter_map(|sketch| imported(sketch, &mut reading));
     let policies: Vec<_> = policies.collect();
     if policies.is_empty() && !reading.report.failed() {
-        let message = "the file shapes no interface, so there is no policy to write";
+        let mut message = "the file shapes no interface, so there is no policy to write".to_owned();
+        let reasons = reading.reasons();
+        let lost = !reasons.is_empty();
+        if lost {
+            message += &format!(": {}", reasons.join("; "));
+        }
         let draft = Draft::new(&codes::NOTHING_IMPORTED, Span::default(), message);
-        let cure = || format!("check that the file is {}", language.summary);
+        let summary = language.summary;
+        let cure = || match lost {
+            true => "write a policy by hand for what Weir does not have".to_owned(),
+            false => format!("check that the file is {summary}"),
+        };
         reading.report.push(draft.cure(reading.way_out.map_or_else(cure, str::to_owned)));
     }
     let (report, lines) = reading.finish();
@@ -142,6 +154,11 @@ fn imported(mut sketch: Sketch, reading: &mut Reading) -> Option<Imported> {
         return None;
     }
     Some(Imported { interface: sketch.interface, policy })
+}
+
+/// Returns whether a device of this name sends packets without an Ethernet header, as `ppp0` does.
+pub fn is_bare(device: &str) -> bool {
+    tc::is_bare(device)
 }
 
 /// Parses a rate as `tc` writes it, in bit/s.

@@ -44,6 +44,19 @@ impl Words {
         word
     }
 
+    /// Returns the words that are not taken.
+    pub(super) fn rest(&self) -> &[Word] {
+        &self.words[self.at..]
+    }
+
+    /// Takes `text` and the word behind it, wherever they are; returns that word.
+    pub(super) fn take_behind(&mut self, text: &str) -> Option<Word> {
+        let at = self.at + self.rest().iter().position(|word| word.text == text)?;
+        let found = self.words.get(at + 1)?.clone();
+        self.words.drain(at..at + 2);
+        Some(found)
+    }
+
     /// Takes the next word if it is `text`.
     pub(super) fn accept(&mut self, text: &str) -> bool {
         let found = self.peek() == Some(text);

@@ -16,7 +16,7 @@ class add dev a parent 1:1 classid 1:30 htb rate 10mbit
 fn read(text: &str, rate: Option<&str>) -> Import {
     let language = import::find("tc").expect("it is a language");
     let rate = rate.map(|rate| rate.parse().expect("rows hold rates"));
-    let outcome = import::read(language, text.as_bytes(), "f", &Options { rate });
+    let outcome = import::read(language, text.as_bytes(), "f", &Options { rate, device: None });
     assert!(outcome.plan.is_some(), "{text}\n{:#?}", outcome.findings);
     let import = outcome.plan.expect("errors were ruled out");
     for one in &import.policies {
@@ -353,7 +353,7 @@ fn packets_that_no_class_takes_are_sent_at_once() {
 
 #[test]
 fn what_a_class_leaves_out_is_what_tc_writes() {
-    let tree = "ifconfig a txqueuelen 50\n\
+    let tree = "ip link set dev a txqueuelen 50\n\
                 tc qdisc add dev a root handle 1: htb default 30 r2q 100\n\
                 tc class add dev a parent 1: classid 1:1 htb rate 1gbit mtu 9000\n\
                 tc class add dev a parent 1:1 classid 1:10 htb rate 33333333 burst 15k\n\
@@ -479,18 +479,22 @@ fn cake_becomes_fair_queues_with_its_shaper_and_overhead() {
 }
 
 #[test]
-fn a_script_that_decides_names_the_way_out() {
+fn a_line_that_is_none_of_tc_names_the_ways_out() {
     let language = import::find("tc").expect("it is a language");
     let scripts = [
         "start() {\n  tc qdisc add dev eth0 root htb\n}\nstart\n",
         "if [ -n \"$1\" ]; then tc qdisc add dev eth0 root pfifo; fi\n",
         "DEV=$(route | tail -1)\ntc qdisc add dev $DEV root fq_codel\n",
+        "tc qdisc add dev eth{0,1} root fq_codel\n",
+        "[ $1 = fast ] && tc qdisc add dev eth0 root pfifo\n",
+        "((R*=2))\ntc qdisc add dev eth0 root pfifo\n",
     ];
     for text in scripts {
         let outcome = import::read(language, text.as_bytes(), "f", &Options::default());
-        let last = outcome.findings.last().expect("no policy is a finding");
-        assert_eq!(last.code, "W408", "{text}");
-        assert!(last.cure.contains("put `echo` before each `tc`"), "{text}: {last:?}");
+        let first = outcome.findings.first().expect("no policy is a finding");
+        assert_eq!(first.code, "W401", "{text}");
+        let ways = ["--run", "--from-kernel"];
+        assert!(ways.iter().all(|way| first.cure.contains(way)), "{text}: {first:?}");
     }
 }
 
@@ -509,7 +513,7 @@ fn an_export_has_no_rate_that_tc_reads_as_none() {
 fn check_queue(discipline: &str, wanted: Result<(&str, Fate, &str), &str>) {
     let head = "tc qdisc add dev a root ";
     let language = import::find("tc").expect("it is a language");
-    let options = Options { rate: "1 Mbit/s".parse().ok() };
+    let options = Options { rate: "1 Mbit/s".parse().ok(), device: None };
     let text = format!("{head}{discipline}\n");
     let outcome = import::read(language, text.as_bytes(), "f", &options);
     let finding = outcome.findings.iter().find(|one| one.code == "W403");
@@ -607,5 +611,124 @@ fn numbers_that_tc_or_the_kernel_refuses_are_errors() {
     ];
     for (discipline, word) in rows {
         check_queue(discipline, Err(word));
+    }
+}
+
+/// Checks a rule of a class in the policy of a text.
+fn check_rule(text: &str, name: &str, wanted: &str) {
+    let policy = read(text, None).policies.remove(0).policy;
+    let text_of = class(&policy, name);
+    let found = if wanted.starts_with("[link]") { policy.as_str() } else { text_of };
+    assert!(found.contains(wanted), "{wanted:?} is not in {name}:\n{policy}");
+}
+
+#[test]
+fn the_grammar_is_that_of_tc() {
+    let tree = |lines: &str| format!("{TREE}{lines}\n");
+    let change = "filter add dev a parent 1: protocol ip prio 1 handle 800::1 u32 match ip dport 80 0xffff flowid 1:10
+filter change dev a parent 1: protocol ip prio 1 handle 800::1 u32 flowid 1:30";
+    let table = "filter add dev a parent 1: prio 5 protocol ip u32
+filter add dev a parent 1: prio 5 handle 4: protocol ip u32 divisor 256
+filter add dev a parent 1: prio 5 protocol ip u32 ht 800:: match ip dst 192.168.0.0/16 hashkey mask 0x000000ff at 16 link 4:
+filter add dev a parent 1: protocol ip prio 5 u32 ht 4:9: match ip dst \"192.168.0.9\" flowid 1:10";
+    let next = "filter add dev a parent 1: prio 5 handle 1: protocol ip u32 divisor 1
+filter add dev a parent 1: prio 5 protocol ip u32 ht 800:: match ip protocol 6 0xff offset at 0 mask 0f00 shift 6 link 1:
+filter add dev a parent 1: protocol ip prio 5 u32 ht 1:: match tcp dst 80 0xffff flowid 1:10";
+    let rows = [
+        (change.to_owned(), "1-30", "{ ethertype = \"ipv4\", dport = \"80\", vlan = \"none\" }"),
+        (table.to_owned(), "1-10", "{ dst = \"192.168.0.9/32\", vlan = \"none\" }"),
+        (next.to_owned(), "1-10", "{ ethertype = \"ipv4\", proto = 6, dport = \"80\", vlan = \"none\" }"),
+        (
+            "f add dev a parent 1: proto ip pref 1 u32 match ip src 10/8 classid 1:10".to_owned(),
+            "1-10",
+            "src = \"10.0.0.0/8\"",
+        ),
+        (
+            "filter add dev a parent 1: protocol all prio 1 basic match \"meta(vlan mask 0xfff eq 100)\" flowid 1:10".to_owned(),
+            "1-10",
+            "{ vlan = 100 }",
+        ),
+        (
+            "filter add dev a parent 1: protocol ip prio 1 basic match 'cmp(u16 at 2 layer 2 gt 1023)' flowid 1:10".to_owned(),
+            "1-10",
+            "dport = \"1024-65535\"",
+        ),
+        (
+            "filter add dev a parent 1: protocol ip prio 1 basic match 'cmp(u8 at 12 layer 1 eq 10)' flowid 1:10".to_owned(),
+            "1-10",
+            "src = \"10.0.0.0/8\"",
+        ),
+        (
+            "filter add dev a parent 1: protocol ip prio 1 u32 match ether src 02:00:5e:10:00:01 flowid 1:10".to_owned(),
+            "1-10",
+            "src_mac = \"02:00:5e:10:00:01\"",
+        ),
+        (
+            "filter add dev a parent 1: protocol ip prio 1 u32 match ip dport 80 0xfff7 flowid 1:10".to_owned(),
+            "1-10",
+            "dport = \"88\"",
+        ),
+        (
+            "qdisc add dev a parent 1:10 handle 101: sfq\nfilter add dev a parent 101: protocol ip handle 10 flow hash keys dst divisor 1024".to_owned(),
+            "1-10",
+            "queue = { dropper = \"sfq\", hash = \"dstaddr\" }",
+        ),
+        ("c add dev a parent 1: classid 1:40 est 1sec 8sec htb rate 1.25e-05KBps".to_owned(), "1-40", "rate = "),
+        ("class add dev a classid 0x1:0x50 htb rate 1mbit burst 1.25e-05KB".to_owned(), "1-50", "burst = \"1600 B\""),
+        ("class add dev a parent 1:77 classid 1:60 htb rate 1mbit".to_owned(), "1-60", "rate = \"1 Mbit/s\""),
+    ];
+    for (lines, name, wanted) in rows {
+        check_rule(&tree(&lines), name, wanted);
+    }
+    let head = "qdisc add dev ppp0 parent root handle 0x1: stab overhead 36 linklayer ethernet htb default 10\n\
+                class add dev ppp0 parent 1: classid 1:10 htb rate 1mbit\n";
+    assert!(read(head, None).policies[0].policy.contains("overhead = { bytes = 22 }"));
+}
+
+#[test]
+fn what_tc_shows_is_read_as_the_commands_that_made_it() {
+    let text = "qdisc htb 1: dev d0 root refcnt 3 r2q 20 default 0x30 direct_packets_stat 0 ver 3.17 direct_qlen 1000
+ linklayer atm overhead 24 mpu 84 mtu 2047 tsize 512\x20
+ Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0)\x20
+qdisc pfifo 10: dev d0 parent 1:10 limit 30p
+class htb 1:10 parent 1:1 leaf 10: prio 3 quantum 3000 rate 1Mbit ceil 2Mbit linklayer ethernet burst 1600b/1 mpu 0b cburst 1600b/1 mpu 0b level 0\x20
+class htb 1:1 root rate 33333Kbit ceil 40Mbit linklayer ethernet burst 15Kb/1 mpu 0b cburst 1600b/1 mpu 0b level 7\x20
+class htb 1:30 parent 1:1 leaf 30: prio 0 quantum 12500 rate 2Mbit ceil 2Mbit linklayer ethernet burst 1600b/1 mpu 0b cburst 1600b/1 mpu 0b level 0\x20
+filter parent 1: protocol ip pref 5 u32 chain 0\x20
+filter parent 1: protocol ip pref 5 u32 chain 0 fh 4: ht divisor 256\x20
+filter parent 1: protocol ip pref 5 u32 chain 0 fh 4:9:800 order 2048 key ht 4 bkt 9 *flowid 1:10 not_in_hw\x20
+  match c0a80009/ffffffff at 16
+filter parent 1: protocol ip pref 5 u32 chain 0 fh 800: ht divisor 1\x20
+filter parent 1: protocol ip pref 5 u32 chain 0 fh 800::800 order 2048 key ht 800 bkt 0 link 4: not_in_hw\x20
+  match c0a80000/ffff0000 at 16
+    hash mask 000000ff at 16\x20
+filter parent 1: protocol ip pref 8 u32 chain 0 fh 802: ht divisor 1\x20
+filter parent 1: protocol ip pref 8 u32 chain 0 fh 802::800 order 2048 key ht 802 bkt 0 *flowid 1:10 not_in_hw\x20
+  match 00110000/00ff0000 at 8
+";
+    let json = r#"[{"kind":"htb","handle":"1:","dev":"d0","root":true,"refcnt":3,"options":{"r2q":20,"default":"0x30","direct_packets_stat":0,"ver":"3.17","direct_qlen":1000},"stab":{"linklayer":"atm","overhead":24,"mpu":84,"mtu":2047,"tsize":512}},{"kind":"pfifo","handle":"10:","dev":"d0","parent":"1:10","options":{"limit":30}}]
+[{"class":"htb","handle":"1:10","parent":"1:1","leaf":"10:","prio":3,"quantum":3000,"rate":125000,"ceil":250000,"linklayer":"ethernet","burst":1600,"mpu":0,"cburst":1600,"level":0},{"class":"htb","handle":"1:1","root":true,"rate":4166625,"ceil":5000000,"burst":15360,"cburst":1600,"level":7},{"class":"htb","handle":"1:30","parent":"1:1","prio":0,"quantum":12500,"rate":250000,"ceil":250000,"burst":1600,"cburst":1600,"level":0}]
+[{"parent":"1:","protocol":"ip","pref":5,"kind":"u32","chain":0},{"parent":"1:","protocol":"ip","pref":5,"kind":"u32","chain":0,"options":{"fh":"4:","ht_divisor":256}},{"parent":"1:","protocol":"ip","pref":5,"kind":"u32","chain":0,"options":{"fh":"4:9:800","order":2048,"key_ht":"4","bkt":"9","flowid":"1:10","not_in_hw":true,"match":{"value":"c0a80009","mask":"ffffffff","offmask":"","off":16}}},{"parent":"1:","protocol":"ip","pref":5,"kind":"u32","chain":0,"options":{"fh":"800::800","order":2048,"key_ht":"800","bkt":"0","link":"4:","not_in_hw":true,"match":{"value":"c0a80000","mask":"ffff0000","offmask":"","off":16},"hash_mask":"ff","hash_off":16}},{"parent":"1:","protocol":"ip","pref":8,"kind":"u32","chain":0,"options":{"fh":"802::800","order":2048,"key_ht":"802","bkt":"0","flowid":"1:10","not_in_hw":true,"match":{"value":"110000","mask":"ff0000","offmask":"","off":8}}}]
+"#;
+    for text in [text, json] {
+        let import = read(text, None);
+        let one = &import.policies[0];
+        assert_eq!(one.interface, "d0");
+        let wanted = [
+            ("", "overhead = { bytes = 24, minimum = 84, cell = 48 }"),
+            ("", "r2q = 20"),
+            ("1-10", "ceil = \"2 Mbit/s\"\nburst = \"1600 B\"\ncburst = \"1600 B\"\nprio = 3"),
+            ("1-10", "quantum = \"3000 B\""),
+            ("1-10", "queue = { limit = \"30 packets\" }"),
+            ("1-10", "{ dst = \"192.168.0.9/32\", vlan = \"none\" }"),
+            ("1-10", "{ ethertype = \"ipv4\", proto = 17, vlan = \"none\" }"),
+            ("1-30", "default = true"),
+        ];
+        for (name, part) in wanted {
+            let text_of =
+                if name.is_empty() { one.policy.as_str() } else { class(&one.policy, name) };
+            assert!(text_of.contains(part), "{part:?} is not in {name}:\n{}", one.policy);
+        }
+        assert!(import.lines.iter().all(|line| line.fate != Fate::Lost), "{:#?}", import.lines);
     }
 }

@@ -21,7 +21,8 @@ use weir_policy::Policy;
 use weir_testbed::rows::{Need, Outcome, Row};
 use weir_testbed::{RIGHT, Testbed, TestbedConfig};
 
-const SCRIPTS: u64 = 20;
+/// Scripts without WEIR_TC_SCRIPTS.
+const SCRIPTS: u64 = 8;
 /// At this rate in bit/s no burst of a script takes 137 s.
 const SLOW: u64 = 20_000;
 /// Packets for each set of filters.
@@ -73,9 +74,10 @@ fn script_agrees(seed: u64, counts: &mut Counts) -> Result<(), String> {
         let policy = parsed(&import, &text)?;
         load(&text)?;
         counts.classes += classes_agree(&policy, &import, &text)?;
+        let mut sent = arrived()?;
         for _ in 0..PACKETS {
             let frame = script::frame(ordinary, &mut random);
-            packet_agrees(&policy, &frame).map_err(|why| format!("{why}\n{text}"))?;
+            packet_agrees(&policy, &frame, &mut sent).map_err(|why| format!("{why}\n{text}"))?;
             counts.packets += 1;
         }
         exported_bursts_agree(&policy)?;
@@ -120,7 +122,7 @@ fn written(policy: &Policy, name: &str) -> bool {
 }
 
 /// Loads a script into the kernel, which must take every line.
-fn load(text: &str) -> Result<(), String> {
+pub fn load(text: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| error.to_string();
     let deleted = tc(&["qdisc", "del", "dev", RIGHT, "root"]);
     drop(deleted);
@@ -135,13 +137,13 @@ fn load(text: &str) -> Result<(), String> {
     }
 }
 
-fn tc(arguments: &[&str]) -> Result<String, String> {
+pub fn tc(arguments: &[&str]) -> Result<String, String> {
     let output = Command::new("tc").args(arguments).output().map_err(|error| error.to_string())?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Returns the words about each class, by its name in a policy.
-fn shown() -> Result<BTreeMap<String, Vec<String>>, String> {
+pub fn shown() -> Result<BTreeMap<String, Vec<String>>, String> {
     let text = tc(&["-s", "-d", "class", "show", "dev", RIGHT])?;
     let mut classes: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut name = String::new();
@@ -183,7 +185,7 @@ fn classes_agree(policy: &Policy, import: &Import, text: &str) -> Result<u64, St
 }
 
 /// Returns the name of each value, Weir's and the kernel's.
-fn values(
+pub fn values(
     policy: &Policy,
     name: &str,
     kernel: &[String],
@@ -233,14 +235,19 @@ fn shown_rate(bits: u64) -> String {
 }
 
 /// Sends a frame, and compares the class in which it is counted or waits with Weir's.
-fn packet_agrees(policy: &Policy, frame: &[u8]) -> Result<(), String> {
-    let before = arrived()?;
+fn packet_agrees(
+    policy: &Policy,
+    frame: &[u8],
+    sent: &mut BTreeMap<String, u64>,
+) -> Result<(), String> {
+    let before = std::mem::take(sent);
     probe::send(RIGHT, &[frame.to_vec()]).map_err(|error| error.to_string())?;
     let after = arrived()?;
     let leaf =
         |name: &str| policy.class(name).and_then(|id| policy.link.tree.leaf_of(id)).is_some();
     let grown = after.iter().find(|(name, count)| leaf(name) && before.get(*name) != Some(count));
-    let kernel = grown.map_or("direct", |(name, _)| name.as_str());
+    let kernel = grown.map_or("direct", |(name, _)| name.as_str()).to_owned();
+    *sent = after;
     let headers = Headers::parse_ethernet(frame);
     let found = policy.classifier().classify(Instant::ZERO, InterfaceId(0), &headers);
     let weir = policy.leaf_name(found.leaf);

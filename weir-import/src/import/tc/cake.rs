@@ -87,6 +87,7 @@ fn finish(one: &mut Discipline, draft: &Draft) {
     if draft.raw {
         one.overhead.bytes = 0;
     }
+    one.from_ip = !draft.raw;
 }
 
 /// Reads an option with a value; false for any other word.

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_core::classify::{MarkTest, PortRange, Prefix};
 
 /// The classes to which filters may lead.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Targets<'c> {
     pub ids: &'c [Handle],
     /// The classes with children.
@@ -25,6 +25,9 @@ pub(super) struct Targets<'c> {
     pub root: u16,
     /// Whether only minor numbers count, as in `prio`.
     pub by_minor: bool,
+    /// The classes with a discipline of classes below: its major number, and the class of packets
+    /// that its filters do not take.
+    pub inner: BTreeMap<usize, (u16, usize)>,
 }
 
 /// The filters of a device, by the class to which they are attached.
@@ -54,7 +57,8 @@ impl<'c> Chains<'c> {
                 None => top.push(filter),
                 Some(parent) if parent == (self.to.root, 0) => top.push(filter),
                 Some(parent) => {
-                    match self.class(parent).filter(|at| self.to.parents.contains(at)) {
+                    let found = self.class(parent).or_else(|| self.outer(parent));
+                    match found.filter(|at| self.to.parents.contains(at)) {
                         Some(at) => self.of_class.entry(at).or_default().push(filter),
                         None => {
                             let why = "filters of a discipline below a class are not read";
@@ -67,10 +71,37 @@ impl<'c> Chains<'c> {
         for filter in &top {
             self.follow(filter, &[Vec::new()], (0, sketch), reading);
         }
+        self.inner_of_default(sketch, reading);
         let unseen = self.of_class.iter().filter(|(at, _)| !self.entered.contains(at));
         for filter in unseen.flat_map(|(_, filters)| filters) {
             reading.lost(filter.line, "no filter leads to its class");
         }
+    }
+
+    /// Packets of the default class that has a discipline below meet the filters of that.
+    fn inner_of_default(&mut self, sketch: &mut Sketch, reading: &mut Reading) {
+        let ends = |at: usize| {
+            let mut end = at;
+            while let Some(&(_, below)) = self.to.inner.get(&end).filter(|row| row.1 != end) {
+                end = below;
+            }
+            end == self.to.default
+        };
+        let ways: Vec<usize> = self.to.inner.keys().copied().filter(|at| ends(*at)).collect();
+        for at in ways {
+            let Some(below) = self.of_class.remove(&at) else { continue };
+            self.entered.insert(at);
+            for filter in &below {
+                self.follow(filter, &[Vec::new()], (1, &mut *sketch), reading);
+            }
+            self.of_class.insert(at, below);
+        }
+    }
+
+    /// Returns the class below which the discipline of this handle is.
+    fn outer(&self, (major, minor): Handle) -> Option<usize> {
+        let found = self.to.inner.iter().find(|row| row.1.0 == major && minor == 0);
+        found.map(|row| *row.0)
     }
 
     /// A major number that names no discipline means the root's.
@@ -112,13 +143,15 @@ impl<'c> Chains<'c> {
                 }
                 self.of_class.insert(at, below);
             }
+            None if self.to.inner.contains_key(&at) => {}
             None => {
                 let note = "it leads to a class with children and no filters that it could enter, \
                             whose packets the kernel gives to the default class";
                 reading.approximated(filter.line, note);
             }
         }
-        self.add(self.to.default, conditions, sketch);
+        let default = self.to.inner.get(&at).map_or(self.to.default, |row| row.1);
+        self.add(default, conditions, sketch);
     }
 
     fn add(&mut self, at: usize, conditions: Vec<Vec<Key>>, sketch: &mut Sketch) {

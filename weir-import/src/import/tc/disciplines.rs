@@ -21,6 +21,8 @@ pub(super) struct Discipline {
     /// The minor number of the default class.
     pub default: Option<u16>,
     pub overhead: Overhead,
+    /// Whether the overhead counts from the IP header, on any device.
+    pub from_ip: bool,
     /// The rate of a `tbf` in bit/s, or the `bandwidth` of a `cbq`.
     pub rate: u64,
     /// The number of bands of a `prio`, and the band of ordinary packets.

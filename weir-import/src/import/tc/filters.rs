@@ -4,11 +4,13 @@ use super::super::altq::with_tos;
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, inline, quoted, rate_value};
 use super::super::words::{Word, Words, bad_value, number};
-use super::selector::{Lowered, OTHERS, PORTED, Selector};
+use super::selector::{Lowered, Selector};
+use super::tables::{Links, Node};
 use super::units::{base0, handle, kernel_burst, rate, size};
-use super::{A_HANDLE, Device, Handle, OBJECTS_MAX};
+use super::{A_HANDLE, ARRIVING, Act, Device, HOOKS, Handle, OBJECTS_MAX, basic, short};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_core::packet::MacAddress;
+use weir_policy::codes;
 
 /// A filter with the rules for its packets.
 pub(super) struct Filter {
@@ -22,6 +24,57 @@ pub(super) struct Filter {
     pub rules: Vec<Vec<Key>>,
 }
 
+/// A filter as it is attached.
+pub(super) struct Attached {
+    /// The class whose packets it sorts, or another discipline; `None` for the root.
+    pub place: Option<Handle>,
+    pub prio: u32,
+    /// The place of a `u32` filter in its table.
+    pub node: Option<Node>,
+    order: u64,
+    draft: Draft,
+}
+
+impl Attached {
+    pub(super) fn line(&self) -> LineId {
+        self.draft.line
+    }
+
+    pub(super) fn target(&self) -> Option<Handle> {
+        self.draft.target
+    }
+
+    pub(super) fn links(&self) -> Links {
+        self.draft.links
+    }
+
+    pub(super) fn selector(&self) -> Selector {
+        self.draft.selector.clone().unwrap_or_default()
+    }
+
+    /// Returns the filter with its rules; `selector` has the keys of a `u32` filter with those on
+    /// the way to it.
+    pub(super) fn lower(
+        &self,
+        selector: Option<Selector>,
+        reading: &mut Reading,
+    ) -> Option<Filter> {
+        let mut draft = self.draft.clone();
+        if let Some(selector) = selector {
+            draft.mark = selector.mark.map(|(value, mask)| Mark { value, mask });
+            draft.selector = Some(selector);
+        }
+        let (line, parent) = (draft.line, draft.parent);
+        let Some(target) = draft.target else {
+            reading.lost(line, "it names no class with `flowid` or `classid`");
+            return None;
+        };
+        let rank = (u64::from(self.prio) << 32) | self.order;
+        let rules = draft.rules(reading)?;
+        Some(Filter { parent, line, rank, target, rules })
+    }
+}
+
 /// The properties that all filters of one priority share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Sort {
@@ -31,17 +84,19 @@ pub(super) struct Sort {
     mask: Option<u32>,
 }
 
-/// A filter while its conditions are read.
-struct Draft {
-    line: LineId,
-    accepts: Accepts,
+/// The conditions of a filter and what becomes of its packets.
+#[derive(Clone)]
+pub(super) struct Draft {
+    pub line: LineId,
+    pub accepts: Accepts,
     /// The packets of `protocol`; `accepts` follows `vlan_ethtype` as well.
     outer: Accepts,
     /// The keys of a `u32`.
     selector: Option<Selector>,
-    keys: Vec<Key>,
+    links: Links,
+    pub keys: Vec<Key>,
     /// Value and mask of the traffic class.
-    tos: Option<(u8, u8)>,
+    pub tos: Option<(u8, u8)>,
     target: Option<Handle>,
     police: Option<String>,
     parent: Option<Handle>,
@@ -61,7 +116,7 @@ struct Mark {
 
 /// The packets that `protocol` accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Accepts {
+pub(super) enum Accepts {
     All,
     Type(EthernetType),
     /// Packets with a VLAN tag.
@@ -93,62 +148,206 @@ impl EthernetType {
 /// Reads `[parent H] [protocol P] [prio N] [handle H] KIND CONDITIONS [flowid H] [police ...]`.
 pub(super) fn read(
     words: &mut Words,
-    line: LineId,
+    (line, act): (LineId, Act),
     device: &mut Device,
     reading: &mut Reading,
 ) -> Option<()> {
-    let accepts = Accepts::All;
-    let (selector, keys, tos, target, police) = Default::default();
-    let (parent, prio, handle, mark, kind) = Default::default();
-    let mut draft = Draft {
-        line,
-        accepts,
-        outer: accepts,
-        selector,
-        keys,
-        tos,
-        target,
-        police,
-        parent,
-        prio,
-        handle,
-        mark,
-        kind,
+    let mut draft = Draft::new(line);
+    let kind = head(words, &mut draft, reading)?;
+    let place = place(draft.parent, device);
+    if act == Act::Delete {
+        let node = draft.handle.as_ref().map(|word| word.text.clone());
+        let prio = draft.prio.filter(|prio| *prio > 0);
+        device.delete(place, prio, node.as_deref());
+        reading.noted(line, super::ALREADY_GONE);
+        return Some(());
+    }
+    let Some(kind) = kind else {
+        let span = words.span();
+        let message = "the kind of filter is missing";
+        reading.error(&codes::INCOMPLETE, span, message, "write a kind such as `u32`");
+        return None;
     };
-    let read = conditions(words, &mut draft, reading);
-    if device.filters.len() >= OBJECTS_MAX * 16 || device.sorts.len() >= OBJECTS_MAX * 16 {
+    if device.attached.len() >= OBJECTS_MAX * 16 || device.sorts.len() >= OBJECTS_MAX * 16 {
         reading.lost(line, "the device has too many filters");
         return None;
     }
+    draft.kind.clone_from(&kind.text);
+    let read = conditions(&kind, words, &mut draft, reading);
     // Also a filter that is lost has its priority.
-    let prio = priority(&draft, device, reading)?;
+    let prio = priority(&draft, place, device, reading)?;
     read?;
-    unique(&draft, prio, device, reading)?;
-    let Some(target) = draft.target else {
-        reading.lost(line, "it names no class with `flowid` or `classid`");
+    if kind.text == "flow" {
+        return flow_keys(draft, device, reading);
+    }
+    let node = match kind.text.as_str() {
+        "u32" => Some(node(&draft, (place, prio), device, reading)?),
+        _ => None,
+    };
+    if kind.text == "u32" && (draft.links.divisor.is_some() || draft.is_empty()) {
+        return Some(());
+    }
+    // A filter without a handle is another one; `unique` finds those of `fw` that are not.
+    let named = draft.kind == "matchall" || draft.handle.is_some();
+    let searched = named && !(draft.kind == "fw" && act == Act::Add);
+    if searched && let Some(known) = device.known(place, prio, &draft, node) {
+        return change(known, draft, act, reading);
+    }
+    if act == Act::Change {
+        reading.lost(line, "the kernel refuses it: there is no such filter to change");
+        return None;
+    }
+    unique(&draft, (place, prio), device, reading)?;
+    device.made += 1;
+    let order = device.made;
+    device.attached.push(Attached { place, prio, node, order, draft });
+    Some(())
+}
+
+/// Where a filter is attached: the root, by whatever name, or another place.
+fn place(parent: Option<Handle>, device: &Device) -> Option<Handle> {
+    let root = device.qdiscs.iter().find(|one| one.parent.is_none()).map_or(0, |one| one.handle.0);
+    parent.filter(|parent| parent.1 > 0 || ![0, root].contains(&parent.0))
+}
+
+/// Returns the place of a `u32` filter in its table; makes the table of `divisor`.
+fn node(
+    draft: &Draft,
+    (place, prio): (Option<Handle>, u32),
+    device: &mut Device,
+    reading: &mut Reading,
+) -> Option<Node> {
+    let mut named = Node::default();
+    if let Some(word) = &draft.handle {
+        let Some(found) = Node::parse(&word.text) else {
+            bad_value(word, "a handle such as 800::1 or 4:", reading);
+            return None;
+        };
+        named = found;
+    }
+    let within = draft.links.within.unwrap_or((named.table, named.bucket));
+    if let Some(divisor) = draft.links.divisor {
+        device.tables.of(place, prio, None);
+        device.tables.make(place, named.table, divisor);
+        return Some(named);
+    }
+    let Some(table) = device.tables.of(place, prio, Some(within.0)) else {
+        reading.lost(draft.line, "the kernel refuses it: there is no such table");
         return None;
     };
-    let rank = (u64::from(prio) << 32) | device.filters.len() as u64;
-    let parent = draft.parent;
-    let rules = draft.rules(reading)?;
-    device.filters.push(Filter { parent, line, rank, target, rules });
+    let number = match draft.is_empty() {
+        true => 0,
+        false => device.tables.number(place, (table, within.1), named.number),
+    };
+    Some(Node { table, bucket: within.1, number })
+}
+
+/// Changes a filter that is there.
+fn change(known: &mut Attached, draft: Draft, act: Act, reading: &mut Reading) -> Option<()> {
+    if act == Act::Add {
+        reading.lost(draft.line, "the kernel refuses it: there is a filter with this `handle`");
+        return None;
+    }
+    let old = &mut known.draft;
+    // [linux] The kernel keeps the keys of a `u32` filter, and takes the class.
+    if draft.kind == "u32" || draft.kind == "fw" {
+        old.target = draft.target.or(old.target);
+        old.police = draft.police.or(old.police.take());
+        return Some(());
+    }
+    let target = draft.target.or(old.target);
+    *old = Draft { target, ..draft };
     Some(())
+}
+
+/// Takes the keys by which an `sfq` tells flows apart.
+fn flow_keys(draft: Draft, device: &mut Device, reading: &mut Reading) -> Option<()> {
+    let major = draft.parent.map(|parent| parent.0);
+    let sfq = |one: &super::Qdisc| one.kind.kind == "sfq" && Some(one.handle.0) == major;
+    let Some(qdisc) = device.qdiscs.iter_mut().find(|one| sfq(one)) else {
+        reading.lost(draft.line, "Weir has no `flow` filter but for the flows of an `sfq`");
+        return None;
+    };
+    qdisc.kind.queue.extend(draft.keys);
+    Some(())
+}
+
+impl Device {
+    fn known(
+        &mut self,
+        place: Option<Handle>,
+        prio: u32,
+        draft: &Draft,
+        node: Option<Node>,
+    ) -> Option<&mut Attached> {
+        let handle = draft.handle.as_ref().map(|word| word.text.as_str());
+        let fw = |one: &Attached| draft.kind == "fw" && one.draft.marks() == draft.marks();
+        let named = |one: &Attached| {
+            let other = one.draft.handle.as_ref().map(|word| word.text.as_str());
+            handle.is_some() && other == handle
+        };
+        let numbered = draft.kind == "matchall";
+        self.attached.iter_mut().find(|one| {
+            let same = one.place == place && one.prio == prio && one.draft.kind == draft.kind;
+            let it = match node {
+                Some(node) => one.node == Some(node),
+                None => fw(one) || named(one) || numbered,
+            };
+            same && it && (draft.kind != "fw" || draft.mark.is_some())
+        })
+    }
+
+    /// Removes filters of a place: all, those of a priority, or one of them.
+    fn delete(&mut self, place: Option<Handle>, prio: Option<u32>, handle: Option<&str>) {
+        let node = handle.and_then(Node::parse);
+        let matches = |one: &Attached| {
+            let named =
+                one.draft.handle.as_ref().is_some_and(|word| Some(word.text.as_str()) == handle);
+            let it = handle.is_none() || named || node.is_some() && one.node == node;
+            one.place == place && prio.is_none_or(|prio| prio == one.prio) && it
+        };
+        self.remove_filters(matches);
+        if handle.is_none() {
+            self.sorts.retain(|key, _| key.0 != place || prio.is_some_and(|prio| prio != key.1));
+        }
+    }
+
+    /// Removes filters, and what was remembered of them.
+    pub(super) fn remove_filters(&mut self, matches: impl Fn(&Attached) -> bool) {
+        let (gone, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.attached).into_iter().partition(matches);
+        self.attached = rest;
+        for one in gone {
+            if let Some(tests) = one.draft.tests() {
+                self.uniques.remove(&(one.place, one.prio, tests));
+            }
+            if self.attached.iter().all(|other| (other.place, other.prio) != (one.place, one.prio))
+            {
+                self.sorts.remove(&(one.place, one.prio));
+                self.tables.forget(one.place, one.prio);
+            }
+        }
+    }
 }
 
 /// Returns the priority of a filter, as written or as the kernel gives one; none if the kernel
 /// refuses the filter.
-fn priority(draft: &Draft, device: &mut Device, reading: &mut Reading) -> Option<u32> {
-    let parent = draft.parent.filter(|parent| parent.1 > 0);
+fn priority(
+    draft: &Draft,
+    place: Option<Handle>,
+    device: &mut Device,
+    reading: &mut Reading,
+) -> Option<u32> {
     let mark = draft.mark.filter(|_| draft.kind == "fw");
     let mask = mark.map(|mark| mark.mask);
     let sort = Sort { kind: draft.kind.clone(), accepts: draft.outer, mask };
     let prio = draft.prio.filter(|prio| *prio > 0).unwrap_or_else(|| {
         // [algorithms §11.3] Below the smallest in the upper half; those in the lower half precede.
-        let upper = (parent, PRIO_AUTO)..=(parent, u32::MAX);
+        let upper = (place, PRIO_AUTO)..=(place, u32::MAX);
         let least = device.sorts.range(upper).next();
         least.map_or(PRIO_FIRST, |(key, _)| key.1.saturating_sub(1))
     });
-    let known = device.sorts.entry((parent, prio)).or_insert_with(|| sort.clone());
+    let known = device.sorts.entry((place, prio)).or_insert_with(|| sort.clone());
     if *known != sort {
         let why = "the kernel refuses it: an earlier filter with this `prio` has another kind, \
                    another `protocol` or, for `fw`, another mask";
@@ -159,18 +358,14 @@ fn priority(draft: &Draft, device: &mut Device, reading: &mut Reading) -> Option
 }
 
 /// Reports a filter that the kernel refuses since an earlier one of this priority tests the same.
-fn unique(draft: &Draft, prio: u32, device: &mut Device, reading: &mut Reading) -> Option<()> {
-    let mut keys = draft.keys.clone();
-    keys.sort_unstable();
-    let tos = draft.tos.map(|(value, mask)| (value & mask, mask)).filter(|tos| tos.1 > 0);
-    let tests = match draft.kind.as_str() {
-        "fw" => format!("{:?}", draft.mark.map(|mark| mark.value)),
-        "flower" => format!("{keys:?} {tos:?}"),
-        "matchall" => String::new(),
-        _ => return Some(()),
-    };
-    let parent = draft.parent.filter(|parent| parent.1 > 0);
-    if device.uniques.insert((parent, prio, tests)) {
+fn unique(
+    draft: &Draft,
+    (place, prio): (Option<Handle>, u32),
+    device: &mut Device,
+    reading: &mut Reading,
+) -> Option<()> {
+    let Some(tests) = draft.tests() else { return Some(()) };
+    if device.uniques.insert((place, prio, tests)) {
         return Some(());
     }
     let why = "the kernel refuses it: an earlier filter with this `prio` tests the same";
@@ -178,44 +373,66 @@ fn unique(draft: &Draft, prio: u32, device: &mut Device, reading: &mut Reading) 
     None
 }
 
-/// Reads the words before and behind the kind of a filter.
-fn conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
-    let line = draft.line;
-    let kind = loop {
-        let word = words.need("a kind of filter such as `flower`", reading)?;
+/// Reads the words before the kind of a filter, and the kind if there is one.
+fn head(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<Option<Word>> {
+    while let Some(word) = words.take() {
         match word.text.as_str() {
+            "parent" if words.accept("root") => {}
             "parent" => draft.parent = Some(words.value(A_HANDLE, handle, reading)?),
             "root" => {}
-            "ingress" => {
-                reading.lost(line, "a policy is for departing packets, not for arriving ones");
+            "ingress" => draft.parent = Some(INGRESS_HOOK),
+            "egress" => draft.parent = Some(EGRESS_HOOK),
+            "handle" => draft.handle = Some(words.need("a handle", reading)?),
+            "flowid" | "classid" | "match" | "police" | "action" => {
+                let message = "the kind of filter is missing";
+                let cure = "write a kind such as `u32` before the conditions";
+                reading.error(&codes::INCOMPLETE, word.span, message, cure);
                 return None;
             }
-            "egress" => {}
-            "protocol" => {
-                protocol(words, draft, reading)?;
-                draft.outer = draft.accepts;
-            }
-            "prio" | "pref" | "priority" => {
-                let in_range = |text: &str| base0(text, 0xffff);
-                draft.prio = Some(words.value("a priority up to 65535", in_range, reading)?);
-            }
-            "handle" => draft.handle = Some(words.need("a handle", reading)?),
-            "estimator" => {
-                words.need("an interval", reading)?;
-                words.need("a time", reading)?;
-            }
-            _ => break word,
+            text => match short(text, &HEAD) {
+                Some("protocol") => {
+                    protocol(words, draft, reading)?;
+                    draft.outer = draft.accepts;
+                }
+                Some("preference" | "priority") => {
+                    let in_range = |text: &str| base0(text, 0xffff);
+                    draft.prio = Some(words.value("a priority up to 65535", in_range, reading)?);
+                }
+                Some(_) => {
+                    words.need("an interval", reading)?;
+                    words.need("a time", reading)?;
+                }
+                None => return of_root(draft, reading).map(|()| Some(word)),
+            },
         }
-    };
-    draft.kind.clone_from(&kind.text);
+    }
+    of_root(draft, reading).map(|()| None)
+}
+
+/// Reports a filter of a hook, which chooses no class of the root discipline.
+fn of_root(draft: &Draft, reading: &mut Reading) -> Option<()> {
+    let Some(hook) = draft.parent.filter(|parent| parent.0 == HOOKS) else { return Some(()) };
+    let why = if hook == EGRESS_HOOK { EGRESS } else { ARRIVING };
+    reading.lost(draft.line, why);
+    None
+}
+
+/// Reads the words behind the kind of a filter.
+fn conditions(
+    kind: &Word,
+    words: &mut Words,
+    draft: &mut Draft,
+    reading: &mut Reading,
+) -> Option<()> {
     match kind.text.as_str() {
         "u32" => u32_conditions(words, draft, reading)?,
         "flower" => flower(words, draft, reading)?,
-        "basic" => basic(words, draft, reading)?,
+        "basic" => basic::read(words, draft, reading)?,
         "matchall" => tail(words, draft, reading)?,
         "fw" => fw(words, draft, reading)?,
-        "route" | "rsvp" | "tcindex" | "bpf" | "cgroup" | "flow" => {
-            reading.lost(line, format!("Weir has no `{}` filter", kind.text));
+        "flow" => flow(words, draft, reading)?,
+        other if OTHER_KINDS.contains(&other) => {
+            reading.lost(draft.line, format!("Weir has no `{other}` filter"));
             return None;
         }
         other => {
@@ -226,7 +443,71 @@ fn conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Op
     Some(())
 }
 
+/// Reads `flow hash keys dst divisor 1024`.
+fn flow(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
+    let mut found = None;
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "hash" | "handle" | "baseclass" => {}
+            "keys" => found = Some(words.need("keys such as `dst`", reading)?),
+            "divisor" | "perturb" => drop(words.need("a number", reading)?),
+            _ => return unread(&format!("flow {}", word.text), draft, reading),
+        }
+    }
+    let keys = found.map_or_else(String::new, |word| word.text);
+    let Some((_, hash)) = FLOW_KEYS.iter().find(|row| row.0 == keys) else {
+        return unread(&format!("flow keys {keys}"), draft, reading);
+    };
+    draft.set("hash", quoted(hash));
+    Some(())
+}
+
 impl Draft {
+    fn new(line: LineId) -> Self {
+        let accepts = Accepts::All;
+        let (selector, links, keys, tos, target, police) = Default::default();
+        let (parent, prio, handle, mark, kind) = Default::default();
+        Self {
+            line,
+            accepts,
+            outer: accepts,
+            selector,
+            links,
+            keys,
+            tos,
+            target,
+            police,
+            parent,
+            prio,
+            handle,
+            mark,
+            kind,
+        }
+    }
+
+    /// Returns whether a `u32` has neither keys nor a class: the kernel makes the table alone.
+    fn is_empty(&self) -> bool {
+        let keys = self.selector.as_ref().is_some_and(|selector| !selector.has_none());
+        !keys && self.target.is_none() && self.handle.is_none()
+    }
+
+    fn marks(&self) -> Option<(u32, u32)> {
+        self.mark.map(|mark| (mark.value, mark.mask))
+    }
+
+    /// Returns what no other filter of the priority may test, where the kernel looks.
+    fn tests(&self) -> Option<String> {
+        let mut keys = self.keys.clone();
+        keys.sort_unstable();
+        let tos = self.tos.map(|(value, mask)| (value & mask, mask)).filter(|tos| tos.1 > 0);
+        match self.kind.as_str() {
+            "fw" => Some(format!("{:?}", self.mark.map(|mark| mark.value))),
+            "flower" => Some(format!("{keys:?} {tos:?}")),
+            "matchall" => Some(String::new()),
+            _ => None,
+        }
+    }
+
     /// Returns the rules; none if it has no counterpart.
     fn rules(self, reading: &mut Reading) -> Option<Vec<Vec<Key>>> {
         let behind = self.selector.as_ref().is_some_and(|selector| !selector.is_any());
@@ -314,12 +595,12 @@ impl Draft {
         }
     }
 
-    fn has(&self, field: &str) -> bool {
+    pub(super) fn has(&self, field: &str) -> bool {
         self.keys.iter().any(|(key, _)| *key == field)
     }
 
     /// Replaces an earlier value of this field.
-    fn set(&mut self, key: &'static str, value: String) {
+    pub(super) fn set(&mut self, key: &'static str, value: String) {
         self.keys.retain(|(other, _)| *other != key);
         self.keys.push((key, value));
     }
@@ -344,7 +625,7 @@ impl Mark {
 
 /// Reads the `handle` and what follows `fw`.
 fn fw(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
-    let Some(handle) = draft.handle.take() else {
+    let Some(handle) = draft.handle.clone() else {
         let why = "without `handle` a mark is itself the number of a class: write a filter for \
                    each mark";
         reading.lost(draft.line, why);
@@ -384,34 +665,45 @@ fn protocol(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Opti
 }
 
 /// Reads what may follow conditions: a target, and a policer.
-fn tail(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
-    while let Some(word) = words.take() {
-        match word.text.as_str() {
-            "flowid" | "classid" => draft.target = Some(words.value(A_HANDLE, target, reading)?),
-            "police" if ["flower", "matchall"].contains(&draft.kind.as_str()) => {
-                let why = "tc refuses it: behind this kind of filter it reads `action police`";
-                reading.lost(draft.line, why);
-                return None;
-            }
-            "police" => police(words, draft, reading)?,
-            "action" | "actions" => {
-                if words.accept("police") {
-                    police(words, draft, reading)?;
-                    continue;
-                }
-                let action = words.take().map_or_else(String::new, |word| word.text);
-                if ["ok", "pass"].contains(&action.as_str()) {
-                    continue;
-                }
+pub(super) fn tail(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
+    while words.peek().is_some() {
+        tail_word(words, draft, reading)?;
+    }
+    Some(())
+}
+
+/// Reads one of the words that are no condition of its kind, or any word of `u32`.
+fn tail_word(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
+    let word = words.take()?;
+    let text = short(&word.text, &TAIL).unwrap_or(&word.text);
+    match text {
+        "match" if draft.kind == "u32" => {
+            draft.selector.get_or_insert_default().read(words, reading)?;
+        }
+        "ht" | "link" | "hashkey" | "offset" | "divisor" | "order" if draft.kind == "u32" => {
+            draft.links.read(text, words, reading)?;
+        }
+        "sample" if draft.kind == "u32" => return unread("sample", draft, reading),
+        "flowid" | "classid" => draft.target = Some(words.value(A_HANDLE, target, reading)?),
+        "police" if ["flower", "matchall"].contains(&draft.kind.as_str()) => {
+            let why = "tc refuses it: behind this kind of filter it reads `action police`";
+            reading.lost(draft.line, why);
+            return None;
+        }
+        "police" => police(words, draft, reading)?,
+        "action" | "actions" if words.accept("police") => police(words, draft, reading)?,
+        "action" | "actions" => {
+            let action = words.take().map_or_else(String::new, |word| word.text);
+            if !["ok", "pass"].contains(&action.as_str()) {
                 reading.lost(draft.line, format!("Weir has no action `{action}` of a filter"));
                 return None;
             }
-            "skip_hw" | "skip_sw" => {}
-            other => {
-                let known = ["flowid", "classid", "police", "action"];
-                reading.unknown((other, word.span), "word behind conditions", &known);
-                return None;
-            }
+        }
+        "skip_hw" | "skip_sw" => {}
+        other => {
+            let known = ["flowid", "classid", "police", "action"];
+            reading.unknown((other, word.span), "word behind conditions", &known);
+            return None;
         }
     }
     Some(())
@@ -494,25 +786,13 @@ fn exceed(action: &str, line: LineId, reading: &mut Reading) -> &'static str {
 }
 
 fn u32_conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
+    tail(words, draft, reading)?;
     let selector = draft.selector.get_or_insert_default();
-    loop {
-        match words.peek() {
-            Some("match") => {
-                words.take();
-                selector.read(words, reading)?;
-            }
-            Some("link" | "ht" | "hashkey" | "divisor" | "offset" | "sample" | "order") => {
-                reading.lost(draft.line, "hash tables of filters are not read");
-                return None;
-            }
-            _ => break,
-        }
-    }
     draft.mark = selector.mark.map(|(value, mask)| Mark { value, mask });
-    tail(words, draft, reading)
+    Some(())
 }
 
-fn unread(field: &str, draft: &Draft, reading: &mut Reading) -> Option<()> {
+pub(super) fn unread(field: &str, draft: &Draft, reading: &mut Reading) -> Option<()> {
     let shown: String = field.chars().take(40).collect();
     reading.lost(draft.line, format!("Weir's rules cannot match `{shown}`"));
     None
@@ -532,7 +812,7 @@ pub(super) fn masked_prefix(text: &str) -> Option<Option<(IpAddr, u32)>> {
     let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
     let address: IpAddr = match address {
         "any" | "all" | "default" => return Some(None),
-        _ => address.parse().ok()?,
+        _ => address.parse().ok().or_else(|| short_address(address))?,
     };
     let max: u32 = if address.is_ipv4() { 32 } else { 128 };
     let length = match length {
@@ -559,6 +839,16 @@ pub(super) fn masked_prefix(text: &str) -> Option<Option<(IpAddr, u32)>> {
         }
     };
     Some(Some((network, length)))
+}
+
+/// Parses an address of IPv4 without its last bytes, which tc takes for zero: `10` in `10/8`.
+fn short_address(text: &str) -> Option<IpAddr> {
+    let mut bytes = [0; 4];
+    let parts: Vec<&str> = text.split('.').collect();
+    for (byte, part) in bytes.iter_mut().zip(&parts) {
+        *byte = part.parse().ok()?;
+    }
+    (parts.len() <= 4).then(|| Ipv4Addr::from(bytes).into())
 }
 
 fn flower(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
@@ -617,62 +907,8 @@ fn flower(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
             }
             "indev" | "tcp_flags" | "ip_ttl" | "ip_flags" | "ct_state" | "vlan_prio" | "arp_op"
             | "enc_key_id" => return unread(&word, draft, reading),
-            _ => return tail(words, draft, reading),
+            _ => tail_word(words, draft, reading)?,
         }
-    }
-    Some(())
-}
-
-/// Reads `basic [match 'cmp(...) and cmp(...)'] flowid H`.
-fn basic(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
-    if !words.accept("match") {
-        return tail(words, draft, reading);
-    }
-    // The expression is one quoted word, or several up to `flowid`.
-    let mut text = String::new();
-    while words.peek().is_some_and(|word| !["flowid", "classid", "action"].contains(&word)) {
-        text.extend(words.take().map(|word| word.text + " "));
-    }
-    for part in text.split(" and ") {
-        let part = part.trim();
-        let inside = part.strip_prefix("cmp(").and_then(|part| part.strip_suffix(')'));
-        let fields: Vec<&str> = inside.unwrap_or("").split_whitespace().collect();
-        let ["u8" | "u16", "at", offset, "layer", layer, "eq", value] = fields.as_slice() else {
-            return unread(part, draft, reading);
-        };
-        let Some(value) = number(value) else { return unread(part, draft, reading) };
-        let place = BYTES.iter().find(|row| row.0.contains(layer) && row.1 == *offset);
-        match place.filter(|row| value <= row.3).map(|row| row.2) {
-            Some("tos") => draft.tos = Some((value as u8, 0xff)),
-            Some(key) => draft.set(key, value.to_string()),
-            None => return unread(part, draft, reading),
-        }
-    }
-    compared(draft, reading)?;
-    tail(words, draft, reading)
-}
-
-/// Reports what a `basic` filter compares in packets that have something else there.
-fn compared(draft: &mut Draft, reading: &mut Reading) -> Option<()> {
-    match draft.accepts {
-        Accepts::Type(EthernetType::IPV4) => {}
-        Accepts::All => {
-            draft.set("ethertype", quoted(&EthernetType::IPV4.text()));
-            reading.approximated(draft.line, OTHERS);
-        }
-        _ => {
-            let why = "Weir finds the fields at these places for `protocol ip` only";
-            reading.lost(draft.line, why);
-            return None;
-        }
-    }
-    if draft.has("sport") || draft.has("dport") {
-        let ported = |(key, value): &Key| *key == "proto" && PORTED.contains(&value.as_str());
-        let note = match draft.keys.iter().any(ported) {
-            true => "the kernel compares bytes in place of the ports of fragments",
-            false => "the kernel compares these bytes in packets of any transport protocol",
-        };
-        reading.approximated(draft.line, note);
     }
     Some(())
 }
@@ -718,13 +954,6 @@ const FRAGMENTS: &str = "the kernel does not find the ports of fragments; Weir s
 /// at for the next.
 const PRIO_FIRST: u32 = 0xc000;
 const PRIO_AUTO: u32 = 0x8000;
-/// Where `basic` finds fields: the words for a layer, the offset, the field and its largest value.
-const BYTES: [([&str; 2], &str, &str, u64); 4] = [
-    (["1", "network"], "9", "proto", 0xff),
-    (["1", "network"], "1", "tos", 0xff),
-    (["2", "transport"], "0", "sport", 0xffff),
-    (["2", "transport"], "2", "dport", 0xffff),
-];
 const POLICE_ACTIONS: [&str; 7] = ["drop", "shot", "pass", "ok", "continue", "reclassify", "pipe"];
 /// Names of protocols behind Ethernet, as tc knows them.
 const PROTOCOLS: [(&str, u16); 22] = [
@@ -752,3 +981,23 @@ const PROTOCOLS: [(&str, u16); 22] = [
     ("lldp", 0x88cc),
 ];
 const KINDS: [&str; 5] = ["u32", "flower", "basic", "matchall", "fw"];
+/// Kinds that Weir does not have, but for the flows of an `sfq`.
+const OTHER_KINDS: [&str; 6] = ["route", "rsvp", "tcindex", "bpf", "cgroup", "flow"];
+/// Words before the kind that tc takes shortened, in its order.
+const HEAD: [&str; 4] = ["preference", "priority", "protocol", "estimator"];
+/// Words behind it.
+const TAIL: [&str; 14] = [
+    "match", "offset", "hashkey", "classid", "flowid", "divisor", "order", "link", "ht", "sample",
+    "action", "police", "skip_hw", "skip_sw",
+];
+/// The keys of a `flow` filter, and the `hash` of a queue.
+const FLOW_KEYS: [(&str, &str); 4] = [
+    ("dst", "dstaddr"),
+    ("src", "srcaddr"),
+    ("src,dst", "srcaddr,dstaddr"),
+    ("dst,src", "srcaddr,dstaddr"),
+];
+/// The hooks of `clsact`.
+const INGRESS_HOOK: Handle = (HOOKS, 0xfff2);
+const EGRESS_HOOK: Handle = (HOOKS, 0xfff3);
+const EGRESS: &str = "the hook is passed before the root discipline: it chooses no class there";

@@ -9,11 +9,13 @@ use super::chains::{Chains, Targets};
 use super::disciplines::{ClassOptions, Curve, Discipline, Overhead, duration, packet_limit};
 use super::filters::Filter;
 use super::units::kernel_burst;
-use super::{Class, Device, Handle, Qdisc};
+use super::{Class, Device, Handle, Qdisc, tables};
 use std::collections::BTreeMap;
 use weir_core::link::{Coding, Framing};
 
 type Names = BTreeMap<Handle, String>;
+/// The classes with a discipline of classes below: its major number, and its default.
+type Inner = BTreeMap<usize, (u16, Option<u16>)>;
 
 /// A device, and the policy that it becomes.
 struct Lowering<'n> {
@@ -26,6 +28,10 @@ struct Lowering<'n> {
     root: u16,
     /// Where the root is written.
     line: LineId,
+    /// The classes with a discipline of classes below: its major number, and its default.
+    inner: Inner,
+    /// The rate of the device, where the options have it.
+    speed: Option<u64>,
 }
 
 /// Returns the policy of a device; none if its root discipline has no counterpart in Weir.
@@ -35,6 +41,7 @@ pub(super) fn device(
     options: &Options,
     reading: &mut Reading,
 ) -> Option<Sketch> {
+    device.filters = tables::lowered(&mut device, reading);
     let Some(root) = device.qdiscs.iter().position(|one| one.parent.is_none()) else {
         for filter in &device.filters {
             reading.lost(filter.line, "the device has no root discipline");
@@ -44,9 +51,11 @@ pub(super) fn device(
     let root = device.qdiscs.remove(root);
     let mut sketch = Sketch::new(&device.name.text, device.name.span);
     let (discipline, handle) = scheduler(&root, &mut device, &mut sketch, reading);
-    set_overhead(&device, &discipline, &mut sketch);
+    set_overhead(&device, (&root.kind, &discipline), &mut sketch);
+    let (inner, speed) = (BTreeMap::new(), options.rate.map(|rate| rate.bits_per_second()));
+    let (line, root_of) = (root.line, handle);
     let mut lowering =
-        Lowering { device, names, sketch, discipline, root: handle, line: root.line };
+        Lowering { device, names, sketch, discipline, root: root_of, line, inner, speed };
     let direct = add_classes(&mut lowering, reading);
     let Lowering { device, mut sketch, .. } = lowering;
     let derived = match sketch.rate {
@@ -114,10 +123,22 @@ fn scheduler(
     (Discipline { overhead, ..inner.kind }, inner.handle.0)
 }
 
-fn set_overhead(device: &Device, scheduler: &Discipline, sketch: &mut Sketch) {
+/// Writes what a packet counts on the line. Weir counts from the frame, and the kernel from what it
+/// sends: where that has no Ethernet header, its length is 14 bytes less.
+fn set_overhead(
+    device: &Device,
+    (root, scheduler): (&Discipline, &Discipline),
+    sketch: &mut Sketch,
+) {
     let of_classes = device.classes.iter().map(|class| class.options.overhead);
-    let mut all = std::iter::once(scheduler.overhead).chain(of_classes);
-    let Some(found) = all.find(|one| *one != Overhead::default()) else { return };
+    let mut all = [scheduler.overhead, root.overhead].into_iter().chain(of_classes);
+    let mut found = all.find(|one| *one != Overhead::default()).unwrap_or_default();
+    if device.bare && !root.from_ip {
+        found.bytes -= ETHERNET_HEADER;
+    }
+    if found == Overhead::default() {
+        return;
+    }
     if let Some(name) = preset(found) {
         sketch.link.push(("overhead", quoted(name)));
         return;
@@ -142,6 +163,8 @@ fn preset(overhead: Overhead) -> Option<&'static str> {
     row.map(|row| row.0).filter(|name| LINES.contains(name))
 }
 
+/// The bytes of an Ethernet header.
+const ETHERNET_HEADER: i64 = 14;
 /// Presets that say of which kind a line is; `cake` has keywords for it.
 const LINES: [&str; 4] = ["docsis", "ptm", "pppoe-ptm", "pppoe-atm"];
 
@@ -164,14 +187,16 @@ fn link_rate(classes: &[Class], root: u16) -> u64 {
 fn add_classes(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Option<usize> {
     let kind = lowering.discipline.kind.clone();
     let ids = match kind.as_str() {
-        "prio" => bands(lowering),
+        "prio" => bands(lowering, reading),
         kind if CLASSFUL.contains(&kind) => tree(lowering, reading),
         _ => Vec::new(),
     };
-    let Lowering { device, names, sketch, discipline, root, line } = lowering;
+    let Lowering { device, names, sketch, discipline, root, line, inner, .. } = lowering;
     let (root, line) = (*root, *line);
     sketch.parameters.clone_from(&discipline.parameters);
-    sketch.scheduler = weir_scheduler(discipline);
+    if sketch.scheduler != "htb" {
+        sketch.scheduler = weir_scheduler(discipline);
+    }
     if ids.is_empty() {
         let mut only = SketchClass::new(name_of((root, 0), names, "all"), None, line);
         only.queue.clone_from(&discipline.queue);
@@ -198,7 +223,7 @@ fn add_classes(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Option<usi
         sketch.classes[at].default = true;
         default = Some(at);
     }
-    default = default.or_else(|| default_class(discipline, root, &ids, sketch));
+    default = default.or_else(|| default_class(discipline, root, (&ids, inner), sketch));
     let past = default.is_none() || device.filters.iter().any(|one| one.target == (root, 0));
     if discipline.kind == "htb" && past {
         let name = name_of((root, 0), names, "direct");
@@ -217,7 +242,8 @@ fn add_classes(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Option<usi
     });
     let parents = sketch.classes.iter().filter_map(|class| class.parent).collect();
     let by_minor = discipline.kind == "prio";
-    let to = Targets { ids: &ids, parents: &parents, default, direct, root, by_minor };
+    let inner = inner_defaults(inner, &ids);
+    let to = Targets { ids: &ids, parents: &parents, default, direct, root, by_minor, inner };
     let filters = std::mem::take(&mut device.filters);
     Chains::new(to).lower(filters, sketch, reading);
     direct
@@ -265,8 +291,8 @@ fn give_quanta(discipline: &Discipline, sketch: &mut Sketch) {
     }
 }
 
-fn bands(lowering: &mut Lowering<'_>) -> Vec<Handle> {
-    let Lowering { device, names, sketch, discipline, root, line } = lowering;
+fn bands(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Vec<Handle> {
+    let Lowering { device, names, sketch, discipline, root, line, speed, .. } = lowering;
     let bands = 1..=discipline.bands as u16;
     let mut ids: Vec<Handle> = bands.map(|band| (*root, band)).collect();
     // Where bands have names, an unnamed one is there because the kernel has at least two.
@@ -277,11 +303,29 @@ fn bands(lowering: &mut Lowering<'_>) -> Vec<Handle> {
         ordinary || names.contains_key(id) || device.filters.iter().any(target)
     };
     ids.retain(|id| !named || used(id));
+    let paced = |id: Handle| {
+        let below = |one: &&Qdisc| one.parent == Some(id) && one.kind.kind == "tbf";
+        device.qdiscs.iter().find(below).map(|one| one.kind.rate)
+    };
+    let any = ids.iter().any(|id| paced(*id).is_some());
+    if any {
+        sketch.scheduler = "htb";
+        let note = "a band with a bucket below is a class with a ceiling, so the bands are \
+                    priorities of htb";
+        reading.approximated(*line, note);
+    }
     for &id in &ids {
         let name = name_of(id, names, &format!("band-{}", id.1));
         let mut class = SketchClass::new(name, None, *line);
-        let priority = discipline.bands - u64::from(id.1);
-        class.leaf_keys.push(("priority", priority.to_string()));
+        if any {
+            class.rate = Some(LEAST_RATE);
+            let ceil = paced(id).or(*speed).unwrap_or(super::SPEED);
+            class.keys.push(("ceil", rate_value(ceil)));
+            class.leaf_keys.push(("prio", u64::from(id.1 - 1).min(7).to_string()));
+        } else {
+            let priority = discipline.bands - u64::from(id.1);
+            class.leaf_keys.push(("priority", priority.to_string()));
+        }
         sketch.classes.push(class);
     }
     ids
@@ -291,24 +335,47 @@ fn name_of(id: Handle, names: &Names, otherwise: &str) -> String {
     names.get(&id).cloned().unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// Builds the tree; a class whose parent is missing is lost.
+/// Builds the tree, with the classes of a discipline of the same kind below those of its class; a
+/// class whose parent is missing is lost.
 fn tree(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Vec<Handle> {
-    let Lowering { device, names, sketch, root, .. } = lowering;
+    let Lowering { device, names, sketch, root, discipline, inner, .. } = lowering;
     let mut ids: Vec<Handle> = Vec::new();
-    for class in &device.classes {
-        // A class directly below the root may name the root by any minor number that no class has.
-        let parent = ids.iter().position(|id| *id == class.parent);
-        let at_top = class.parent.0 == *root && (class.parent.1 == 0 || class.parent == (0, 0));
-        if parent.is_none() && !at_top {
-            reading.lost(class.line, "its parent is not a class of the root discipline");
-            continue;
+    let mut open: Vec<(u16, Option<usize>)> = vec![(*root, None)];
+    let mut at = 0;
+    while let Some(&(major, above)) = open.get(at) {
+        at += 1;
+        for class in device.classes.iter().filter(|class| class.id.0 == major) {
+            // A class directly below the root may name the root by any minor number that no class
+            // has.
+            let parent = ids.iter().position(|id| *id == class.parent);
+            let at_top = class.parent.0 == major && class.parent.1 == 0;
+            if parent.is_none() && !at_top {
+                reading.lost(class.line, LOST_PARENT);
+                continue;
+            }
+            let name = name_of(class.id, names, &format!("{:x}-{:x}", class.id.0, class.id.1));
+            let mut lowered = SketchClass::new(name, parent.or(above), class.line);
+            lower_class(&class.options, &mut lowered, reading);
+            ids.push(class.id);
+            sketch.classes.push(lowered);
         }
-        let name = name_of(class.id, names, &format!("{:x}-{:x}", class.id.0, class.id.1));
-        let mut lowered = SketchClass::new(name, parent, class.line);
-        lower_class(&class.options, &mut lowered, reading);
-        ids.push(class.id);
-        sketch.classes.push(lowered);
+        let same = |one: &Qdisc| {
+            let there = one.parent.is_some_and(|parent| ids.contains(&parent));
+            let known = open.iter().any(|row| row.0 == one.handle.0);
+            there && !known && one.kind.kind == discipline.kind && one.handle.0 > 0
+        };
+        let found = device.qdiscs.iter().position(same).filter(|_| open.len() < INNER_MAX);
+        if let Some(found) = found {
+            let below = device.qdiscs.remove(found);
+            let outer = ids.iter().position(|id| Some(*id) == below.parent);
+            open.push((below.handle.0, outer));
+            let note = "its classes stand below the class, in one tree";
+            reading.approximated(below.line, note);
+            inner.extend(outer.map(|outer| (outer, (below.handle.0, below.kind.default))));
+        }
     }
+    let lost = device.classes.iter().filter(|class| open.iter().all(|row| row.0 != class.id.0));
+    lost.for_each(|class| reading.lost(class.line, LOST_PARENT));
     drop_interior_curves(sketch, reading);
     ids
 }
@@ -413,6 +480,14 @@ fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mu
             reading.lost(qdisc.line, "its parent is not a class of the root discipline");
             continue;
         };
+        if qdisc.kind.kind == "tbf" && sketch.scheduler == "htb" {
+            let class = &mut sketch.classes[at];
+            class.queue.clone_from(&qdisc.kind.queue);
+            lower_to(class, qdisc.kind.rate);
+            let note = "the bucket below the class is the ceiling of the class";
+            reading.approximated(qdisc.line, note);
+            continue;
+        }
         let classful = ["htb", "hfsc", "cbq", "drr", "qfq", "prio", "tbf"];
         if classful.contains(&qdisc.kind.kind.as_str()) {
             let why = "a link has one scheduler here: a discipline below a class becomes one queue";
@@ -423,6 +498,19 @@ fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mu
             reading.approximated(qdisc.line, "its `bandwidth` is left out below a class");
         }
         sketch.classes[at].queue.clone_from(&qdisc.kind.queue);
+    }
+}
+
+/// Lowers the rate and the ceiling of a class of htb to a rate.
+fn lower_to(class: &mut SketchClass, rate: u64) {
+    class.rate = class.rate.map(|own| own.min(rate));
+    let ceil = class.keys.iter_mut().find(|key| key.0 == "ceil");
+    let lower = |value: &str| {
+        let own = value.trim_matches('"').parse::<weir_core::units::Rate>();
+        own.is_ok_and(|own| own.bits_per_second() < rate)
+    };
+    if let Some(ceil) = ceil.filter(|ceil| !lower(&ceil.1)) {
+        ceil.1 = rate_value(rate);
     }
 }
 
@@ -439,17 +527,33 @@ fn catch_all(ids: &[Handle], root: u16, device: &mut Device) -> Option<usize> {
 fn default_class(
     discipline: &Discipline,
     root: u16,
-    ids: &[Handle],
+    (ids, inner): (&[Handle], &Inner),
     sketch: &mut Sketch,
 ) -> Option<usize> {
     let minor = match discipline.kind.as_str() {
         "prio" => Some(discipline.ordinary as u16 + 1),
         _ => discipline.default.filter(|minor| *minor > 0),
     };
-    let at = minor.and_then(|minor| ids.iter().position(|id| *id == (root, minor)))?;
+    let mut at = minor.and_then(|minor| ids.iter().position(|id| *id == (root, minor)))?;
+    let inner = inner_defaults(inner, ids);
+    while let Some(&(_, below)) = inner.get(&at).filter(|row| row.1 != at) {
+        at = below;
+    }
     let is_parent = sketch.classes.iter().any(|class| class.parent == Some(at));
-    sketch.classes[at].default = !is_parent;
-    (!is_parent).then_some(at)
+    let own = is_parent && inner.contains_key(&at);
+    sketch.classes[at].default = !is_parent || own;
+    (!is_parent || own).then_some(at)
+}
+
+/// For each class with a discipline of classes below: its major number, and the class of packets
+/// that its filters do not take; that is the class itself where the discipline has no other.
+fn inner_defaults(inner: &Inner, ids: &[Handle]) -> BTreeMap<usize, (u16, usize)> {
+    let default = |(&outer, &(major, minor)): (&usize, &(u16, Option<u16>))| {
+        let id = minor.map(|minor| (major, minor));
+        let found = id.and_then(|id| ids.iter().position(|other| *other == id));
+        (outer, (major, found.unwrap_or(outer)))
+    };
+    inner.iter().map(default).collect()
 }
 
 /// Adds a class for packets that no filter takes.
@@ -479,6 +583,11 @@ fn add_unclassified(
     sketch.classes.len() - 1
 }
 
+const LOST_PARENT: &str = "its parent is not a class of the root discipline";
+/// Bound: disciplines of classes inside one another; further ones are lost.
+const INNER_MAX: usize = 256;
+/// The rate of a band that has only a ceiling.
+const LEAST_RATE: u64 = 1000;
 /// The longest packet that Weir may assume.
 const PACKET: u64 = 2048;
 /// The packet by which tc computes a burst.

@@ -1,16 +1,21 @@
-//! Imports `tc`: scripts and batches of `qdisc`, `class` and `filter` commands [linux, algorithms
-//! §11.3].
+//! Imports `tc`: lines and batches of `qdisc`, `class` and `filter` commands, what `tc ... show`
+//! prints, and what the kernel dumps [linux, algorithms §11.3].
 //!
-//! Commands build the kernel's state, a tree a device; then the tree becomes a policy. Filters keep
-//! their `prio`; the kernel gives one without it a smaller one than all before.
+//! All become one model, a tree a device (`kernel` writes a dump as commands, `shown` what tc
+//! prints); then the tree becomes a policy. Filters keep their `prio`; the kernel gives one without
+//! it a smaller one than all before.
 
+mod basic;
 mod cake;
 mod chains;
+mod commands;
 mod disciplines;
 mod filters;
+pub mod kernel;
 mod lower;
 mod selector;
-mod shell;
+mod shown;
+mod tables;
 
 pub(super) mod units;
 
@@ -19,13 +24,16 @@ use super::sketch::Sketch;
 use super::words::{Word, Words, decimal, number};
 use super::{Language, Options};
 use disciplines::{ClassOptions, Discipline};
-use filters::{Filter, Sort};
+use filters::{Attached, Filter, Sort};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_policy::codes;
-use weir_policy::reader::suggest;
+use weir_policy::finding::Span;
 
-pub(super) const LANGUAGE: Language =
-    Language { name: "tc", summary: "a shell script of tc commands or a `tc -batch` file", read };
+pub(super) const LANGUAGE: Language = Language {
+    name: "tc",
+    summary: "lines of tc, a `tc -batch` file, or what `tc show` prints",
+    read,
+};
 
 /// A major and a minor number.
 type Handle = (u16, u16);
@@ -33,13 +41,20 @@ type Handle = (u16, u16);
 /// The state of a device.
 struct Device {
     name: Word,
+    /// Whether its packets begin with an IP header, not with one of Ethernet.
+    bare: bool,
     qdiscs: Vec<Qdisc>,
     classes: Vec<Class>,
+    /// The filters as attached, and those that they become.
+    attached: Vec<Attached>,
     filters: Vec<Filter>,
+    /// The filters that were ever attached.
+    made: u64,
     /// The properties that the filters of each parent class and priority share.
     sorts: BTreeMap<(Option<Handle>, u32), Sort>,
     /// The texts that filters of one kind may not repeat, by parent and priority.
     uniques: BTreeSet<(Option<Handle>, u32, String)>,
+    tables: tables::Tables,
     /// How many packets wait where nothing says otherwise.
     queue_length: u64,
 }
@@ -64,7 +79,9 @@ struct Class {
 fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     let mut devices: Vec<Device> = Vec::new();
     let mut names = BTreeMap::new();
-    for command in shell::commands(text, reading) {
+    let unnamed = options.device.as_deref().unwrap_or(UNNAMED);
+    for command in commands::commands(text, unnamed, reading) {
+        let line = command.line;
         let mut words = Words::new(command.words);
         if words.accept("#class") {
             let (id, name) = (words.take(), words.take());
@@ -72,33 +89,21 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
             names.extend(id.zip(name.map(|name| name.text)));
             continue;
         }
-        words.accept("sudo");
+        if words.accept("#device") {
+            let found = words.take().and_then(|device| find_or_add(&mut devices, device));
+            let bare = words.peek() == Some("no");
+            found.into_iter().for_each(|device| device.bare = bare);
+            continue;
+        }
+        if words.accept("#batch") {
+            reading.lost(line, "a batch in another file is not read");
+            continue;
+        }
         if queue_length(&words, &mut devices) {
             continue;
         }
-        let is_batch = words.peek().is_some_and(|word| OBJECTS.contains(&word));
-        let is_tc = words.peek().is_some_and(|word| word == "tc" || word.ends_with("/tc"));
-        if is_tc {
-            words.take();
-        } else if !is_batch {
-            let first = words.peek().unwrap_or_default();
-            if suggest(first, &OBJECTS).starts_with("did you mean") {
-                let word = words.take().expect("it was peeked at");
-                reading.unknown((&word.text, word.span), "object of tc", &OBJECTS);
-                continue;
-            }
-            let note = match first {
-                "[" | "[[" | "test" => {
-                    "conditions are not evaluated: later commands are read as if they were true"
-                }
-                "iptables" | "ip6tables" | "nft" => "marks of the firewall are not read",
-                _ => "it is not a tc command, and Weir does not run it",
-            };
-            reading.lost(command.line, note);
-            continue;
-        }
-        let mut words = percents(words, options, command.line, reading);
-        tc(&mut words, command.line, &mut devices, reading);
+        let mut words = percents(words, options, line, reading);
+        tc(&mut words, line, &mut devices, reading);
     }
     let lowered =
         devices.into_iter().filter_map(|one| lower::device(one, &names, options, reading));
@@ -129,57 +134,55 @@ fn percents(words: Words, options: &Options, line: LineId, reading: &mut Reading
 
 /// Reads `OBJECT ACTION dev DEVICE ...`.
 fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut Reading) {
-    while let Some(option) = words.peek().filter(|word| word.starts_with('-')) {
-        let valued = VALUED.contains(&option);
-        words.take();
-        if valued {
-            words.take();
-        }
-    }
-    if words.peek().is_none() {
-        return reading.lost(line, "a batch in another file is not read");
-    }
     let Some(object) = words.need("`qdisc`, `class` or `filter`", reading) else { return };
-    if !OBJECTS.contains(&object.text.as_str()) {
+    let Some(kind) = short(&object.text, &OBJECTS) else {
         return reading.unknown((&object.text, object.span), "object of tc", &OBJECTS);
-    }
+    };
     if words.peek().is_none() {
         return reading.noted(line, "only shows");
     }
     let Some(action) = words.need("an action such as `add`", reading) else { return };
-    match action.text.as_str() {
-        "show" | "list" | "ls" | "get" => return reading.noted(line, "only shows"),
-        "add" | "replace" | "change" | "link" | "del" | "delete" => {}
-        other => return reading.unknown((other, action.span), "action", &ACTIONS),
-    }
-    // `dev` mostly comes first, and is required.
+    let act = match short(&action.text, &ACTIONS) {
+        Some("show" | "list" | "lst" | "get") => return reading.noted(line, "only shows"),
+        Some(act) => act,
+        None => return reading.unknown((&action.text, action.span), "action", &ACTIONS),
+    };
+    // The device may stand anywhere before the kind.
     let Some(device) = take_device(words, reading) else { return };
     let at = devices.iter().position(|one| one.name.text == device.text);
-    if action.text.starts_with("del") {
-        if object.text == "qdisc"
-            && let Some(at) = at.filter(|_| words.accept("root"))
-        {
-            devices[at].qdiscs.clear();
-            devices[at].classes.clear();
-            devices[at].filters.clear();
-            devices[at].sorts.clear();
-            devices[at].uniques.clear();
-        }
-        if object.text != "qdisc" && at.is_some() {
-            return reading.lost(line, "single classes and filters are not deleted");
-        }
-        return reading.noted(line, "deletes the present discipline; a policy begins without one");
+    if act == "delete" && at.is_none() {
+        return reading.noted(line, ALREADY_GONE);
     }
     let Some(device) = find_or_add(devices, device) else {
         return reading.lost(line, format!("the file has more than {DEVICES_MAX} devices"));
     };
-    let done = match object.text.as_str() {
-        "qdisc" => qdisc(words, line, device, reading),
-        "class" => class(words, (line, action.text != "add"), device, reading),
-        _ => filters::read(words, line, device, reading),
+    let act = match act {
+        "add" => Act::Add,
+        "delete" => Act::Delete,
+        "change" => Act::Change,
+        _ => Act::Replace,
+    };
+    let done = match kind {
+        "qdisc" => qdisc(words, (line, act), device, reading),
+        "class" => class(words, (line, act), device, reading),
+        _ => filters::read(words, (line, act), device, reading),
     };
     // Every `None` has left a finding or a lost line.
     let _: Option<()> = done;
+}
+
+/// The effect of a command on its object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Act {
+    Add,
+    Change,
+    Replace,
+    Delete,
+}
+
+/// Returns the first word of the list that begins with `text`, as tc takes it.
+fn short<'l>(text: &str, words: &[&'l str]) -> Option<&'l str> {
+    words.iter().find(|word| !text.is_empty() && word.starts_with(text)).copied()
 }
 
 /// Returns the device of this name; none if there are too many.
@@ -187,11 +190,17 @@ fn find_or_add(devices: &mut Vec<Device>, name: Word) -> Option<&mut Device> {
     let at = devices.iter().position(|one| one.name.text == name.text);
     let at = at.or_else(|| (devices.len() < DEVICES_MAX).then_some(devices.len()))?;
     if at == devices.len() {
-        let (qdiscs, classes, filters, sorts, uniques) = Default::default();
-        let queue_length = QUEUE_LENGTH;
-        devices.push(Device { name, qdiscs, classes, filters, sorts, uniques, queue_length });
+        let bare = is_bare(&name.text);
+        devices.push(Device::new(name, bare));
     }
     devices.get_mut(at)
+}
+
+/// Returns whether a device of this name sends packets without an Ethernet header.
+pub(super) fn is_bare(device: &str) -> bool {
+    let number = |prefix: &&str| device.strip_prefix(*prefix);
+    let digits = |rest: &str| rest.chars().all(|c| c.is_ascii_digit() || c == '-');
+    BARE.iter().filter_map(number).any(digits)
 }
 
 /// Reads `txqueuelen N` of `ip link set DEVICE ...` or `ifconfig DEVICE ...`; false without it.
@@ -217,51 +226,92 @@ fn queue_length(words: &Words, devices: &mut Vec<Device>) -> bool {
     false
 }
 
+/// Takes `dev NAME` out of the words before the kind.
 fn take_device(words: &mut Words, reading: &mut Reading) -> Option<Word> {
-    words.value("`dev`", |word| (word == "dev").then_some(()), reading)?;
-    words.need("the name of a device", reading)
+    if let Some(device) = words.take_behind("dev") {
+        return Some(device);
+    }
+    let rest = words.rest();
+    let end = rest.last().map_or(words.span().end, |word| word.span.end);
+    let message = "the line names no device";
+    let span = Span { start: end, end };
+    reading.error(&codes::INCOMPLETE, span, message, "write `dev` and the name of a device");
+    None
+}
+
+/// The words between the action and the kind of a discipline or a class.
+#[derive(Default)]
+struct Place {
+    handle: Option<Handle>,
+    parent: Option<Handle>,
+    at_root: bool,
+    stab: disciplines::Overhead,
+    /// It belongs to a hook of its own: `ingress`, `clsact` and their filters.
+    hook: bool,
+}
+
+impl Place {
+    fn read(words: &mut Words, reading: &mut Reading) -> Option<Self> {
+        let mut place = Place::default();
+        loop {
+            match words.peek() {
+                Some("root") => {
+                    words.take();
+                    place.at_root = true;
+                }
+                Some("ingress" | "clsact") => {
+                    place.hook = true;
+                    return Some(place);
+                }
+                Some("parent") => {
+                    words.take();
+                    if words.accept("root") {
+                        place.at_root = true;
+                        continue;
+                    }
+                    place.parent = Some(words.value(A_HANDLE, units::handle, reading)?);
+                }
+                Some("handle" | "classid") => {
+                    words.take();
+                    let whole = |text: &str| {
+                        units::handle(text).or_else(|| units::handle(&format!("{text}:")))
+                    };
+                    place.handle = Some(words.value(A_HANDLE, whole, reading)?);
+                }
+                Some("stab") => {
+                    words.take();
+                    disciplines::stab(words, &mut place.stab, reading)?;
+                }
+                Some(word) if word.len() >= 3 && "estimator".starts_with(word) => {
+                    words.take();
+                    words.need("an interval", reading)?;
+                    words.need("a time", reading)?;
+                }
+                _ => return Some(place),
+            }
+        }
+    }
 }
 
 /// Reads `[root | parent H] [handle H] [stab ...] KIND OPTIONS`.
 fn qdisc(
     words: &mut Words,
-    line: LineId,
+    (line, act): (LineId, Act),
     device: &mut Device,
     reading: &mut Reading,
 ) -> Option<()> {
-    let (mut handle, mut parent) = ((0, 0), None);
-    let mut stab = disciplines::Overhead::default();
-    loop {
-        match words.peek() {
-            Some("root") => drop(words.take()),
-            Some("ingress" | "clsact") => {
-                reading.lost(line, "a policy is for departing packets, not for arriving ones");
-                return None;
-            }
-            Some("parent") => {
-                words.take();
-                parent = Some(words.value(A_HANDLE, units::handle, reading)?);
-            }
-            Some("handle") => {
-                words.take();
-                let at = words.need(A_HANDLE, reading)?;
-                if at.text.starts_with("ffff") {
-                    continue;
-                }
-                let text =
-                    if at.text.contains(':') { at.text.clone() } else { format!("{}:", at.text) };
-                let Some(found) = units::handle(&text) else {
-                    super::words::bad_value(&at, A_HANDLE, reading);
-                    return None;
-                };
-                handle = found;
-            }
-            Some("stab") => {
-                words.take();
-                disciplines::stab(words, &mut stab, reading)?;
-            }
-            _ => break,
-        }
+    let place = Place::read(words, reading)?;
+    if place.hook || place.handle.is_some_and(|handle| handle.0 == HOOKS) {
+        reading.lost(line, ARRIVING);
+        return None;
+    }
+    let parent = place.parent.filter(|_| !place.at_root);
+    let known = device.qdiscs.iter().position(|one| one.parent == parent);
+    if act == Act::Delete {
+        let gone = known.map(|at| device.qdiscs.remove(at));
+        gone.into_iter().for_each(|gone| device.forget(&gone));
+        reading.noted(line, ALREADY_GONE);
+        return Some(());
     }
     if device.qdiscs.len() >= OBJECTS_MAX {
         reading.lost(line, format!("the device has more than {OBJECTS_MAX} of them"));
@@ -270,40 +320,93 @@ fn qdisc(
     let kind = words.need("a queueing discipline", reading)?;
     let waiting = device.queue_length;
     let mut discipline = disciplines::read(&kind, words, (line, waiting), reading)?;
-    if stab != disciplines::Overhead::default() {
-        discipline.overhead = stab;
+    if place.stab != disciplines::Overhead::default() {
+        discipline.overhead = place.stab;
     }
-    device.qdiscs.retain(|other| other.parent != parent);
-    device.qdiscs.push(Qdisc { handle, parent, line, kind: discipline });
+    let handle = place.handle.unwrap_or((0, 0));
+    let new = Qdisc { handle, parent, line, kind: discipline };
+    let Some(at) = known else {
+        device.qdiscs.push(new);
+        return Some(());
+    };
+    let same = |old: &Qdisc| old.kind.kind == new.kind.kind;
+    let old = &mut device.qdiscs[at];
+    if act == Act::Add && parent.is_none() {
+        reading.lost(line, "the kernel refuses it: the device has a root discipline already");
+        return None;
+    }
+    if act != Act::Add && same(old) && (place.handle.is_none() || old.handle == handle) {
+        old.kind = new.kind;
+        return Some(());
+    }
+    let gone = device.qdiscs.remove(at);
+    device.forget(&gone);
+    device.qdiscs.push(new);
     Some(())
 }
 
-/// Reads `parent H [classid H] KIND OPTIONS`; `again` allows a class that exists.
+impl Device {
+    fn new(name: Word, bare: bool) -> Self {
+        let (qdiscs, classes, attached, filters, made) = Default::default();
+        let (sorts, uniques, tables) = Default::default();
+        let queue_length = QUEUE_LENGTH;
+        Self {
+            name,
+            bare,
+            qdiscs,
+            classes,
+            attached,
+            filters,
+            made,
+            sorts,
+            uniques,
+            tables,
+            queue_length,
+        }
+    }
+
+    /// Forgets what was attached to a discipline that is gone.
+    fn forget(&mut self, gone: &Qdisc) {
+        if gone.parent.is_none() {
+            let bare = self.bare;
+            let queue_length = self.queue_length;
+            let name = self.name.clone();
+            *self = Self { queue_length, ..Self::new(name, bare) };
+            return;
+        }
+        let major = gone.handle.0;
+        self.classes.retain(|class| class.id.0 != major);
+        self.remove_filters(|one| one.place.is_some_and(|place| place.0 == major));
+    }
+}
+
+/// Reads `parent H [classid H] KIND OPTIONS`.
 fn class(
     words: &mut Words,
-    (line, again): (LineId, bool),
+    (line, act): (LineId, Act),
     device: &mut Device,
     reading: &mut Reading,
 ) -> Option<()> {
-    let (mut parent, mut id) = (None, None);
-    loop {
-        if words.accept("parent") {
-            parent = Some(words.value(A_HANDLE, units::handle, reading)?);
-        } else if words.accept("classid") {
-            id = Some(words.value(A_HANDLE, units::handle, reading)?);
-        } else if words.accept("root") {
-            parent = Some((0, 0));
-        } else {
-            break;
+    let place = Place::read(words, reading)?;
+    let parent = place.parent.filter(|_| !place.at_root).unwrap_or((0, 0));
+    if act == Act::Delete {
+        let id = place.handle;
+        let used = |id: Handle| device.classes.iter().any(|class| class.parent == id);
+        if id.is_some_and(used) {
+            reading.lost(line, "the kernel refuses it: the class has children");
+            return None;
         }
+        device.classes.retain(|class| Some(class.id) != id);
+        reading.noted(line, ALREADY_GONE);
+        return Some(());
     }
     let kind = words.need("a queueing discipline", reading)?;
-    let (Some(mut parent), Some(mut id)) = (parent, id) else {
-        let lacks = if parent.is_none() { "parent" } else { "classid" };
-        let message = format!("a class needs `parent` and `classid`; `{lacks}` is missing");
-        reading.error(&codes::INCOMPLETE, kind.span, message, format!("write `{lacks}`"));
+    let Some(mut id) = place.handle else {
+        let message = "a class needs `classid`";
+        reading.error(&codes::INCOMPLETE, kind.span, message, "write `classid`");
         return None;
     };
+    let mut parent = parent;
     // `:10` is a class of the parent's qdisc.
     let major = [id.0, parent.0].into_iter().find(|major| *major > 0);
     let root = device.qdiscs.iter().find(|one| one.parent.is_none()).map_or(0, |one| one.handle.0);
@@ -318,7 +421,7 @@ fn class(
     let options = disciplines::class_options(&kind, words, line, reading)?;
     let known = device.classes.iter_mut().find(|other| other.id == id);
     if let Some(known) = known {
-        if again {
+        if act != Act::Add {
             known.options = options;
             return Some(());
         }
@@ -326,15 +429,49 @@ fn class(
         reading.error(&codes::DECLARED_TWICE, kind.span, message, "give one another `classid`");
         return None;
     }
+    if act == Act::Change {
+        reading.lost(line, "the kernel refuses it: there is no such class to change");
+        return None;
+    }
+    // [linux] HTB looks its parent up when the class is made; one that is not there is the root.
+    let above = parent.1 > 0 && !device.classes.iter().any(|other| other.id == parent);
+    if above && options.kind == "htb" {
+        let note = "its parent is not a class here, so the kernel puts it at the root";
+        reading.noted(line, note);
+        parent.1 = 0;
+    }
     let waiting = device.queue_length;
     device.classes.push(Class { id, parent, line, waiting, options });
     Some(())
 }
 
 const OBJECTS: [&str; 3] = ["qdisc", "class", "filter"];
-/// Options of tc with a value.
-const VALUED: [&str; 7] = ["-n", "-net", "-netns", "-b", "-batch", "-cf", "-conf"];
-const ACTIONS: [&str; 7] = ["add", "replace", "change", "del", "delete", "show", "list"];
+/// The actions, in the order in which tc compares a shortened one with them.
+const ACTIONS: [&str; 8] = ["add", "change", "replace", "link", "delete", "show", "list", "get"];
+const ALREADY_GONE: &str = "deletes what is there at present; a policy begins without it";
+const ARRIVING: &str = "arriving packets have their own direction, and `police`: write the policy \
+                        of the other direction";
+/// The major number of `ingress` and `clsact`.
+const HOOKS: u16 = 0xffff;
+/// The device of shown lines that name none.
+const UNNAMED: &str = "device";
+/// How devices are called whose packets begin with an IP header.
+const BARE: [&str; 14] = [
+    "ppp",
+    "pppoe",
+    "pppoe-wan",
+    "tun",
+    "wg",
+    "sit",
+    "gre",
+    "ipip",
+    "tunl",
+    "ip6tnl",
+    "vti",
+    "xfrm",
+    "rmnet",
+    "wwan",
+];
 const A_HANDLE: &str = "a handle such as 1: or 1:10";
 /// Options whose value may be a part of the device's speed.
 const RATES: [&str; 8] = ["rate", "ceil", "peakrate", "bandwidth", "m1", "m2", "maxrate", "avrate"];

@@ -7,10 +7,12 @@
 use super::super::altq::with_tos;
 use super::super::sketch::{Key, quoted};
 use super::super::words::{Word, Words, bad_value};
-use super::Reading;
 use super::filters::{EthernetType, masked_prefix};
+use super::tables::From;
 use super::units::base0;
+use super::{Reading, short};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_core::packet::MacAddress;
 
 /// One word that the kernel compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +21,8 @@ struct Compared {
     offset: i64,
     value: u32,
     mask: u32,
+    /// Whether the offset counts from the header behind that of IP.
+    behind: bool,
 }
 
 /// The keys of a filter.
@@ -46,6 +50,26 @@ struct Header {
     keys: Vec<Key>,
     tos: (u8, u8),
     note: Option<&'static str>,
+    /// Ports, each in one of several ranges.
+    ports: Vec<(&'static str, Vec<String>)>,
+}
+
+impl Header {
+    /// Returns the rules: one for each combination of ranges of ports.
+    fn rules(&self) -> Vec<Vec<Key>> {
+        let mut all = vec![self.keys.clone()];
+        for (key, ranges) in &self.ports {
+            let with = |keys: &Vec<Key>, range: &String| {
+                let own = std::iter::once((*key, quoted(range)));
+                keys.iter().cloned().chain(own).collect()
+            };
+            all = all
+                .iter()
+                .flat_map(|keys| ranges.iter().map(move |range| with(keys, range)))
+                .collect();
+        }
+        all.iter().flat_map(|keys| with_tos(keys, self.tos.0, self.tos.1)).collect()
+    }
 }
 
 /// Why a header has no rule.
@@ -60,8 +84,11 @@ impl Selector {
     /// Reads `ip FIELD VALUE [MASK]`, `ip6 ...`, `tcp|udp|icmp FIELD VALUE MASK`, or `u8|u16|u32
     /// VALUE MASK at N`; returns none after an error.
     pub(super) fn read(&mut self, words: &mut Words, reading: &mut Reading) -> Option<()> {
-        let layer = words.need("`ip`, `ip6`, `u32`, `u16` or `u8`", reading)?;
-        let raw = |bytes| Field { offset: None, bytes };
+        let mut layer = words.need("`ip`, `ip6`, `u32`, `u16` or `u8`", reading)?;
+        if let Some(full) = short(&layer.text, &LAYERS) {
+            full.clone_into(&mut layer.text);
+        }
+        let raw = |bytes| Field { offset: None, bytes, behind: false };
         let field = match layer.text.as_str() {
             "u8" => raw(1),
             "u16" => raw(2),
@@ -75,14 +102,16 @@ impl Selector {
             "ip" | "ip6" => return self.ip(layer.text == "ip6", words, reading),
             "tcp" | "udp" | "icmp" => {
                 let table = if layer.text == "icmp" { ICMP } else { PORTS };
-                self.behind = true;
-                named(&words.need("a field of the header", reading)?, table, reading)?
+                let field = named(&words.need("a field of the header", reading)?, table, reading)?;
+                Field { behind: true, ..field }
             }
             "ether" => {
                 let field = named(&words.need("`src` or `dst`", reading)?, ETHER, reading)?;
-                words.need("an address", reading)?;
-                let offset = field.offset.unwrap_or(0);
-                self.words.push(Compared { offset, value: 0, mask: u32::MAX });
+                let station = |text: &str| text.parse::<MacAddress>().ok();
+                let station = words.value("an address of Ethernet", station, reading)?;
+                for (at, byte) in (field.offset.unwrap_or(0)..).zip(station.0) {
+                    self.compare(at, 1, (byte.into(), 0xff))?;
+                }
                 return Some(());
             }
             other => {
@@ -99,7 +128,7 @@ impl Selector {
         let field = words.need("a field of the header", reading)?;
         let flags = FLAGS.iter().find(|row| !six && row.0 == field.text);
         if let Some(&(_, value, mask)) = flags {
-            return self.push(&field, Compared { offset: 4, value, mask }, reading);
+            return self.push(&field, Compared { offset: 4, value, mask, behind: false }, reading);
         }
         match (field.text.as_str(), six) {
             ("src", _) | ("dst", _) => self.address(&field, six, words, reading),
@@ -107,12 +136,12 @@ impl Selector {
                 let value = words.value("a byte", |text| base0(text, 0xff), reading)?;
                 let mask = words.value(A_MASK, |text| mask(text, 0xff), reading)?;
                 let (value, mask) = (value << 20, mask << 20);
-                self.push(&field, Compared { offset: 0, value, mask }, reading)
+                self.push(&field, Compared { offset: 0, value, mask, behind: false }, reading)
             }
             ("flowlabel", true) => {
                 let value = words.value("a label", |text| base0(text, 0xf_ffff), reading)?;
                 let mask = words.value(A_MASK, |text| mask(text, 0xf_ffff), reading)?;
-                self.push(&field, Compared { offset: 0, value, mask }, reading)
+                self.push(&field, Compared { offset: 0, value, mask, behind: false }, reading)
             }
             _ => {
                 let known = named(&field, if six { IP6 } else { IP }, reading)?;
@@ -153,7 +182,7 @@ impl Selector {
             let value = (bits >> (96 - word * 32)) as u32 & mask;
             let offset = offset + i64::from(word) * 4;
             if mask > 0 {
-                self.push(field, Compared { offset, value, mask }, reading)?;
+                self.push(field, Compared { offset, value, mask, behind: false }, reading)?;
             }
         }
         Some(())
@@ -170,12 +199,11 @@ impl Selector {
         let limit = u32::MAX >> (32 - 8 * field.bytes);
         let value = words.value(A_NUMBER, |text| base0(text, limit), reading)?;
         let mask = words.value(A_MASK, |text| mask(text, limit), reading)?;
-        let mut offset = field.offset.unwrap_or(0);
+        let (mut offset, mut behind) = (field.offset.unwrap_or(0), field.behind);
         if field.offset.is_none() && words.accept("at") {
-            let found = words.value("an offset", place, reading)?;
-            self.behind |= found.1;
-            offset = found.0;
+            (offset, behind) = words.value("an offset", place, reading)?;
         }
+        self.behind |= behind;
         let place = offset.rem_euclid(4);
         // tc looks only whether a word of 16 bits begins its 32 bits.
         let shift = match field.bytes {
@@ -189,23 +217,81 @@ impl Selector {
         };
         let offset = offset - place;
         let (value, mask) = ((value & mask) << shift, mask << shift);
-        self.push(at, Compared { offset, value, mask }, reading)
+        self.push(at, Compared { offset, value, mask, behind }, reading)
     }
 
     /// Adds a word; reports one that contradicts an earlier one, which tc refuses.
     fn push(&mut self, at: &Word, one: Compared, reading: &mut Reading) -> Option<()> {
         let one = Compared { value: one.value & one.mask, ..one };
-        let known = self.words.iter_mut().find(|word| word.offset == one.offset);
-        let Some(known) = known else {
+        let added = self.add(one);
+        if added.is_none() {
+            bad_value(at, "compatible with the keys before it", reading);
+        }
+        added
+    }
+
+    /// Adds a word; none if it contradicts an earlier one.
+    fn add(&mut self, one: Compared) -> Option<()> {
+        let one = Compared { value: one.value & one.mask, ..one };
+        let same = |word: &&mut Compared| (word.offset, word.behind) == (one.offset, one.behind);
+        let Some(known) = self.words.iter_mut().find(same) else {
             self.words.push(one);
             return Some(());
         };
         if (known.value ^ one.value) & known.mask & one.mask != 0 {
-            bad_value(at, "compatible with the keys before it", reading);
             return None;
         }
         (known.value, known.mask) = (known.value | one.value, known.mask | one.mask);
         Some(())
+    }
+
+    /// Adds a comparison of one, two or four bytes anywhere; none if they cross a word.
+    pub(super) fn compare(&mut self, at: i64, bytes: u32, (value, mask): (u32, u32)) -> Option<()> {
+        let place = at.rem_euclid(4) as u32;
+        let shift = (4_u32.checked_sub(place + bytes)?) * 8;
+        let (value, mask) = (value << shift, mask << shift);
+        self.add(Compared { offset: at - i64::from(place), value, mask, behind: false })
+    }
+
+    /// Returns the value and the mask of the word at `offset`.
+    pub(super) fn word(&self, offset: i64) -> (u32, u32) {
+        let found = self.words.iter().find(|word| word.offset == offset && !word.behind);
+        found.map_or((0, 0), |word| (word.value, word.mask))
+    }
+
+    /// Returns whether it has no key.
+    pub(super) fn has_none(&self) -> bool {
+        self.words.is_empty() && self.mark.is_none() && !self.behind
+    }
+
+    /// Returns the keys of both, those of `own` counted from `from`; none if no packet has all.
+    pub(super) fn joined(&self, own: &Self, from: From) -> Option<Self> {
+        let mut all = self.clone();
+        all.mark = own.mark.or(self.mark);
+        all.behind = self.behind || own.behind && from.next == 0;
+        for word in &own.words {
+            let base = from.plain + if word.behind { from.next } else { 0 };
+            all.add(Compared { offset: word.offset + base, behind: false, ..*word })?;
+        }
+        Some(all)
+    }
+
+    /// Returns the keys with those of a bucket, which bits of the word at `offset` choose.
+    pub(super) fn in_bucket(
+        &self,
+        (offset, mask): (i64, u32),
+        divisor: u32,
+        bucket: u8,
+    ) -> Option<Self> {
+        let mut all = self.clone();
+        let shift = mask.trailing_zeros().min(31);
+        let covered = (divisor.saturating_sub(1) << shift) & mask;
+        let value = u32::from(bucket) << shift;
+        if value & !covered != 0 || offset.rem_euclid(4) != 0 {
+            return None;
+        }
+        all.add(Compared { offset, value, mask: covered, behind: false })?;
+        Some(all)
     }
 
     /// Returns whether it compares no byte.
@@ -227,7 +313,7 @@ impl Selector {
             match self.header(protocol) {
                 Ok(header) => {
                     out.notes.extend(header.note.map(str::to_owned));
-                    out.rules.extend(with_tos(&header.keys, header.tos.0, header.tos.1));
+                    out.rules.extend(header.rules());
                 }
                 Err(No::Packet) => {}
                 Err(No::Condition(why)) => missing = Some(why),
@@ -254,11 +340,12 @@ impl Selector {
 
     /// Returns the conditions on the header of one protocol.
     fn header(&self, protocol: EthernetType) -> Result<Header, No> {
-        let mut header = Header { keys: Vec::new(), tos: (0, 0), note: None };
+        let mut header = Header { keys: Vec::new(), tos: (0, 0), note: None, ports: Vec::new() };
         let bytes = self.bytes();
-        let mut rest: Vec<(i64, u8, u8)> = Vec::new();
+        let (mut rest, mut station): (Vec<(i64, u8, u8)>, Vec<_>) = Default::default();
         for &(at, value, mask) in &bytes {
             match at {
+                -14..=-3 => station.push((at, value, mask)),
                 -2 | -1 => {
                     let wanted = protocol.0.to_be_bytes()[(at + 2) as usize];
                     agree(wanted, value, mask)?;
@@ -270,6 +357,9 @@ impl Selector {
             EthernetType::IPV4 => four(&rest, &mut header)?,
             EthernetType::IPV6 => six(&rest, &mut header)?,
             _ => no_field(&rest)?,
+        }
+        for (from, key) in [(-14, "dst_mac"), (-8, "src_mac")] {
+            stations(&station, from, key, &mut header)?;
         }
         let has_address = header.keys.iter().any(|(key, _)| *key == "src" || *key == "dst");
         if !has_address {
@@ -289,6 +379,23 @@ impl Selector {
         all.sort_unstable();
         all
     }
+}
+
+/// Joins six bytes from `from` to an address of Ethernet, which must be compared whole.
+fn stations(
+    rest: &[(i64, u8, u8)],
+    from: i64,
+    key: &'static str,
+    header: &mut Header,
+) -> Result<(), No> {
+    let own: Vec<_> = rest.iter().filter(|row| (from..from + 6).contains(&row.0)).collect();
+    if own.is_empty() {
+        return Ok(());
+    }
+    let bytes: Vec<u8> = own.iter().filter(|row| row.2 == 0xff).map(|row| row.1).collect();
+    let Ok(bytes) = <[u8; 6]>::try_from(bytes.as_slice()) else { return Err(unread(from)) };
+    header.keys.push((key, quoted(&MacAddress(bytes).to_string())));
+    Ok(())
 }
 
 /// Checks a byte that every packet of the protocol has.
@@ -421,14 +528,34 @@ fn both_ports(rest: &[(i64, u8, u8)], from: i64, header: &mut Header) -> Result<
             continue;
         }
         let portless = |(key, value): &Key| *key == "proto" && !PORTED.contains(&value.as_str());
-        if mask.count_ones() != mask.leading_ones() || header.keys.iter().any(portless) {
+        if header.keys.iter().any(portless) {
             return Err(unread(from));
         }
-        let (first, last) = (value & mask, value | !mask);
-        let text = if first == last { first.to_string() } else { format!("{first}-{last}") };
-        header.keys.push((key, quoted(&text)));
+        let ranges = port_ranges(value, mask).ok_or_else(|| unread(from))?;
+        header.ports.push((key, ranges));
     }
     Ok(())
+}
+
+/// Returns the ports with these bits as ranges; none if they are too many.
+fn port_ranges(value: u16, mask: u16) -> Option<Vec<String>> {
+    let run = mask.trailing_zeros().min(16);
+    let length = if run == 16 { u16::MAX } else { (1 << run) - 1 };
+    let free = !mask & !length;
+    if free.count_ones() > HOLES_MAX {
+        return None;
+    }
+    // Counts through the free bits above the last run.
+    let (mut ranges, mut part) = (Vec::new(), 0_u16);
+    loop {
+        let first = value & mask | part;
+        let last = first | length;
+        ranges.push(if first == last { first.to_string() } else { format!("{first}-{last}") });
+        part = part.wrapping_sub(free) & free;
+        if part == 0 {
+            return Some(ranges);
+        }
+    }
 }
 
 /// A field: its place, or none if `at` gives it, and its bytes.
@@ -436,6 +563,7 @@ fn both_ports(rest: &[(i64, u8, u8)], from: i64, header: &mut Header) -> Result<
 struct Field {
     offset: Option<i64>,
     bytes: u32,
+    behind: bool,
 }
 
 /// Returns the field of this name.
@@ -445,7 +573,7 @@ fn named(word: &Word, table: &[(&str, i64, u32)], reading: &mut Reading) -> Opti
         let known: Vec<&str> = table.iter().map(|row| row.0).collect();
         reading.unknown((&word.text, word.span), "field of u32", &known);
     }
-    row.map(|row| Field { offset: Some(row.1), bytes: row.2 })
+    row.map(|row| Field { offset: Some(row.1), bytes: row.2, behind: false })
 }
 
 /// Parses `N` or `nexthdr+N`; the second says which of them.
@@ -462,6 +590,8 @@ fn mask(text: &str, max: u32) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok().filter(|mask| *mask <= max)
 }
 
+/// Layers of keys, in the order in which tc compares a shortened one.
+const LAYERS: [&str; 10] = ["u32", "u16", "u8", "ip", "ip6", "udp", "tcp", "icmp", "mark", "ether"];
 const A_NUMBER: &str = "a number that fits";
 const A_MASK: &str = "a mask such as 0xff";
 /// Fields of IPv4: place and bytes.
@@ -486,7 +616,10 @@ const IP6: &[(&str, i64, u32)] = &[
 /// Fields of the header behind IP, whose place is not known without a hash table.
 const PORTS: &[(&str, i64, u32)] = &[("src", 0, 2), ("dst", 2, 2)];
 const ICMP: &[(&str, i64, u32)] = &[("type", 0, 1), ("code", 1, 1)];
-const ETHER: &[(&str, i64, u32)] = &[("src", -8, 4), ("dst", -16, 4)];
+const ETHER: &[(&str, i64, u32)] = &[("src", -8, 6), ("dst", -14, 6)];
+/// Bound: bits of a port without a test, each of which doubles the ranges; with more, the filter is
+/// lost.
+const HOLES_MAX: u32 = 6;
 /// Value and mask of the flags and the offset of a fragment.
 const FLAGS: &[(&str, u32, u32)] = &[
     ("nofrag", 0, 0x3fff),

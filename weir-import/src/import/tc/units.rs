@@ -66,12 +66,18 @@ pub(super) fn time(text: &str) -> Option<u64> {
 /// the rest of the text.
 fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     let (millionths, unit) = decimal(text)?;
-    let power = unit.strip_prefix(['e', 'E']).map(|rest| rest.strip_prefix('+').unwrap_or(rest));
+    let power = unit.strip_prefix(['e', 'E']);
+    let divides = power.is_some_and(|rest| rest.starts_with('-'));
+    let power = power.map(|rest| rest.strip_prefix(['+', '-']).unwrap_or(rest));
     let digits = |rest: &str| rest.bytes().take_while(u8::is_ascii_digit).count();
     match power.map(|rest| rest.split_at(digits(rest))) {
         Some((digits, unit)) if !digits.is_empty() => {
-            let factor = 10_u64.checked_pow(digits.parse().ok()?)?;
-            Some((millionths.checked_mul(factor)?, unit))
+            let factor = 10_u64.checked_pow(digits.parse().ok()?);
+            let millionths = match divides {
+                true => factor.map_or(0, |factor| millionths / factor),
+                false => millionths.checked_mul(factor?)?,
+            };
+            Some((millionths, unit))
         }
         _ => Some((millionths, unit)),
     }
@@ -129,11 +135,11 @@ pub(super) fn base0(text: &str, max: u32) -> Option<u32> {
     number.filter(|_| !digits.starts_with('+'))
 }
 
-/// Parses a handle `1:10`, `1:` or `:10`, in hexadecimal; `root` has none.
+/// Parses a handle `1:10`, `1:` or `:10`, in hexadecimal with or without `0x`; `root` has none.
 pub(super) fn handle(text: &str) -> Option<(u16, u16)> {
     let part = |text: &str| match text {
         "" => Some(0),
-        _ => u16::from_str_radix(text, 16).ok(),
+        _ => u16::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok(),
     };
     let (major, minor) = text.split_once(':')?;
     Some((part(major)?, part(minor)?))
@@ -157,12 +163,18 @@ mod tests {
             ("1e6bit", Some(1_000_000)),
             ("1.5E+1mbit", Some(15_000_000)),
             ("33333333", Some(33_333_328)),
+            ("2.5e-1mbit", Some(250_000)),
         ];
         for (text, expected) in rates {
             assert_eq!(rate(text), expected, "{text}");
         }
-        for (text, expected) in [("15k", Some(15_360)), ("1600", Some(1600)), ("1kbit", Some(128))]
-        {
+        let sizes = [
+            ("15k", Some(15_360)),
+            ("1600", Some(1600)),
+            ("1kbit", Some(128)),
+            ("1.25e-05KB", Some(0)),
+        ];
+        for (text, expected) in sizes {
             assert_eq!(size(text), expected, "{text}");
         }
         for (text, expected) in [("5ms", Some(5_000_000)), ("50", Some(50_000)), ("x", None)] {
@@ -190,7 +202,12 @@ mod tests {
             assert!(written > 0, "{rate} {size}");
             assert_eq!(kernel_burst(written, rate), expected, "{rate} {size} {written}");
         }
-        let handles = [("1:", Some((1, 0))), ("1:1f", Some((1, 31))), (":a", Some((0, 10)))];
+        let handles = [
+            ("1:", Some((1, 0))),
+            ("1:1f", Some((1, 31))),
+            (":a", Some((0, 10))),
+            ("0x1:", Some((1, 0))),
+        ];
         for (text, expected) in handles {
             assert_eq!(handle(text), expected, "{text}");
         }

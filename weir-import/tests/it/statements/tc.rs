@@ -377,7 +377,7 @@ fn filters_of_tc() {
             (
                 "protocol ip prio 1 u32 ht 1: match ip protocol 6 0xff",
                 LOST,
-                "hash tables",
+                "no such table",
                 "!match",
             ),
             (
@@ -534,28 +534,28 @@ fn filters_of_tc() {
 }
 
 #[test]
-fn shells_of_tc() {
+fn lines_of_tc() {
     check(
         "tc",
         "@\ntc qdisc add dev a root handle 1: htb default 10\n\
-         tc class add dev a parent 1: classid 1:10 htb rate ${R:-1mbit}\n\
-         # class 1:10 is web\n",
+         tc class add dev a parent 1: classid 1:10 htb rate 1mbit\n\
+         # class 1:10 is web\n: class voip\n",
         &[
-            ("R=2mbit", KEPT, "", "[class.web]; rate = '2 Mbit/s'; "),
-            ("export R=\"3mbit\"", KEPT, "", "rate = '3 Mbit/s'; "),
-            ("R=$((2 * 3 - 1))mbit", KEPT, "", "rate = '5 Mbit/s'; "),
-            ("for R in 6mbit 7mbit; do true; done", KEPT, "", "rate = '7 Mbit/s'; "),
-            ("ip link set a up", LOST, "not a tc command", "rate = '1 Mbit/s'; "),
-            ("if true; then R=4mbit; fi", LOST, "conditions and functions", "!4 Mbit/s"),
-            ("[ -n x ] && R=4mbit", LOST, "conditions are not evaluated", "rate = '4 Mbit/s'"),
+            ("tc qdisc show dev a", KEPT, "only shows", "[class.web]"),
+            ("tc qdisc add dev a ingress", LOST, "their own direction", "[class.web]"),
+            ("tc qdisc add dev a handle ffff: clsact", LOST, "`police`", "[class.web]"),
             (
-                "iptables -t mangle -A OUTPUT -j MARK --set-mark 1",
+                "tc filter add dev a parent ffff: protocol ip u32 match u32 0 0 police rate 1mbit burst 9k",
                 LOST,
-                "marks of the firewall",
+                "their own direction",
                 "[class.web]",
             ),
-            ("tc qdisc show dev a", KEPT, "only shows", "[class.web]"),
-            ("tc qdisc add dev a ingress", LOST, "not for arriving ones", "[class.web]"),
+            (
+                "tc filter add dev a egress protocol ip prio 1 u32 match u32 0 0 flowid 1:10",
+                LOST,
+                "the hook is passed before",
+                "!match",
+            ),
         ],
     );
 }

@@ -1,0 +1,152 @@
+//! The sources of `weir import`: a file, the kernel, or the calls of a script that ran in a
+//! sandbox.
+
+use super::Import;
+use crate::input;
+use crate::output::Output;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+use weir_host::disciplines::{Disciplines, disciplines};
+use weir_host::netns::NetNs;
+use weir_host::printable::printable;
+use weir_host::script::{Note, Script};
+use weir_import::import::kernel;
+
+/// A text to import.
+pub(super) struct Source {
+    /// Its name in messages.
+    pub name: String,
+    pub bytes: Vec<u8>,
+    /// The calls of a script beside tc.
+    pub called: Vec<String>,
+}
+
+impl Import {
+    /// Returns the text.
+    pub(super) fn source(&self, output: &Output) -> Result<Source, String> {
+        let of_tc = self.from_kernel || !self.run.is_empty();
+        if of_tc && self.language != "tc" {
+            return Err("`--from-kernel` and `--run` are for `weir import tc`".to_owned());
+        }
+        if self.from_kernel {
+            return self.of_kernel();
+        }
+        if let Some((script, arguments)) = self.run.split_first() {
+            let time_max = Duration::from_secs(self.time_limit.clamp(1, TIME_MAX));
+            let script =
+                Script { path: PathBuf::from(script), arguments: arguments.to_vec(), time_max };
+            return of_script(&script, output);
+        }
+        let file = self.file.as_ref().expect("clap wants a file without the others");
+        let name = file.display().to_string();
+        let bytes = input::read(file).map_err(|error| format!("cannot read {name}: {error}"))?;
+        Ok(Source { name, bytes, called: Vec::new() })
+    }
+
+    fn of_kernel(&self) -> Result<Source, String> {
+        let dev = self.dev.as_deref();
+        let found = match &self.netns {
+            Some(name) => NetNs::named(name).and_then(|one| one.run(|| disciplines(dev))?),
+            None => disciplines(dev),
+        };
+        let found = found.map_err(|error| error.to_string())?;
+        let interfaces: Vec<_> = found.into_iter().map(interface).collect();
+        let text = kernel::commands(&interfaces);
+        if text.is_empty() {
+            let which = dev.map_or("no interface".to_owned(), |dev| format!("`{dev}` does not"));
+            let has = if dev.is_some() { "have" } else { "has" };
+            return Err(format!(
+                "{which} {has} a discipline but the kernel's own: `tc qdisc show`"
+            ));
+        }
+        Ok(Source { name: "the kernel".to_owned(), bytes: text.into_bytes(), called: Vec::new() })
+    }
+}
+
+fn interface(one: Disciplines) -> kernel::Interface {
+    let Disciplines { name, is_ethernet, mtu, queue_length, qdiscs, classes, filters } = one;
+    let ethernet = is_ethernet;
+    kernel::Interface { name, ethernet, mtu, queue_length, qdiscs, classes, filters }
+}
+
+/// Runs a script, and returns the commands of tc that it gave.
+fn of_script(script: &Script, output: &Output) -> Result<Source, String> {
+    output.warn(&script.announcement());
+    let outcome = script.run().map_err(|error| error.to_string())?;
+    if !outcome.printed.is_empty() {
+        output.warn(&format!("the script printed:\n{}", outcome.printed));
+    }
+    let name = script.path.display();
+    if let Some(why) = outcome.ended {
+        return Err(format!(
+            "{name} was ended: {why}; nothing is imported. Take that out of it, or run it where it \
+             belongs and read the result with `weir import tc --from-kernel`"
+        ));
+    }
+    if let Some(code) = outcome.code.filter(|code| *code != 0) {
+        output.warn(&format!("{name} ended with exit code {code}"));
+    }
+    let (mut text, mut called) = (String::new(), Vec::new());
+    for note in &outcome.notes {
+        let line = line(&note.words);
+        match &note.input {
+            Some(input) => text += &format!("{input}\n"),
+            None if is_tc(note) => text += &format!("{line}\n"),
+            None => called.push(printable(&line).into_owned()),
+        }
+    }
+    if text.is_empty() {
+        return Err(format!("{name} called no tc; {} other calls were noted", called.len()));
+    }
+    Ok(Source { name: name.to_string(), bytes: text.into_bytes(), called })
+}
+
+/// Returns whether the import reads a call: one of tc, wherever it is run, or a queue's length.
+fn is_tc(note: &Note) -> bool {
+    let words: Vec<&str> = note.words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["tc", ..] | ["sudo", "tc", ..] => true,
+        ["ip", rest @ ..] => {
+            let length = rest.contains(&"txqueuelen") || rest.contains(&"qlen");
+            let elsewhere = matches!(rest, ["netns", "exec", _, "tc", ..]);
+            elsewhere || length && rest.contains(&"set")
+        }
+        _ => false,
+    }
+}
+
+/// Writes the words of a call so that they are read back as they are.
+fn line(words: &[String]) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-+.,:/%=@".contains(c);
+    let written = |word: &String| {
+        let bare = !word.is_empty() && word.chars().all(plain);
+        match word.contains('\'') {
+            _ if bare => word.clone(),
+            true => format!("\"{word}\""),
+            false => format!("'{word}'"),
+        }
+    };
+    words.iter().map(written).collect::<Vec<_>>().join(" ")
+}
+
+/// Lists what a script called beside tc.
+pub(super) fn list(called: &[String]) {
+    if called.is_empty() {
+        return;
+    }
+    let mut text = format!("{} other calls were noted and not run:\n", called.len());
+    for line in called.iter().take(LISTED_MAX) {
+        text += &format!("    {line}\n");
+    }
+    if called.len() > LISTED_MAX {
+        text += &format!("    and {} more\n", called.len() - LISTED_MAX);
+    }
+    // If standard error is closed, the error cannot be reported anywhere.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Bound: seconds that a script may run; a longer `--time-limit` is this.
+const TIME_MAX: u64 = 3600;
+/// Bound: calls that are listed as text; JSON has all.
+const LISTED_MAX: usize = 40;
