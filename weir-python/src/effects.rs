@@ -144,7 +144,9 @@ pub fn import_<'py>(
     };
     let rate = rate.map(str::parse::<Rate>).transpose();
     let rate = rate.map_err(|error| PyValueError::new_err(error.to_string()))?;
-    let mut outcome = py.detach(|| import::read(found, text.as_bytes(), name, &Options { rate }));
+    let mut outcome = py.detach(|| {
+        import::read(found, text.as_bytes(), name, &Options { rate, ..Options::default() })
+    });
     let findings = outcome.findings.clone();
     // What an import warns of is in the result.
     outcome.findings.retain(|finding| finding.severity == Severity::Error);
