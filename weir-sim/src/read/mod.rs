@@ -35,7 +35,7 @@ mod values;
 
 pub use change::CHANGES_MAX;
 
-use crate::scenario::{Scenario, Source};
+use crate::scenario::{Jitter, Scenario, Source};
 use files::Files;
 use std::path::Path;
 use weir_core::units::Duration;
@@ -83,6 +83,7 @@ fn parse_as(
     let mut policies = Policies { scenario: name, read_file, named: Vec::new() };
     let mut outcome = reader::read(name, bytes, |top, report| {
         top.add_keys(keys::FILE);
+        report.know_homes(keys::homes);
         let mut network =
             network::is_written(top).then(|| network::read(top, &mut policies, report));
         let policy = match network {
@@ -94,6 +95,7 @@ fn parse_as(
             }
         };
         let times = times(top, report);
+        let jitter = jitter(top, report);
         let seed = top.value("seed", report);
         let title = top.field("name").and_then(|node| node.name(report)).map(str::to_owned);
         let place = match &network {
@@ -137,6 +139,7 @@ fn parse_as(
             sources,
             changes,
             network,
+            jitter: jitter?,
         })
     });
     for (_, findings) in policies.named {
@@ -245,6 +248,13 @@ fn times(top: &mut Table<'_>, report: &mut Report) -> Option<Times> {
         report.push(Draft::new(&codes::NOTHING_COUNTS, span, message).cure(cure));
     }
     Some((duration, warmup, delay))
+}
+
+/// Reads `start_jitter` and `processing_jitter`.
+fn jitter(top: &mut Table<'_>, report: &mut Report) -> Option<Jitter> {
+    let start = top.value_by("start_jitter", report, bounded);
+    let processing = top.value_by("processing_jitter", report, bounded);
+    Some(Jitter { start: start?, processing: processing? })
 }
 
 /// A length of time that simulated clocks can add up.
