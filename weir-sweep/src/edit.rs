@@ -96,6 +96,16 @@ impl Edited {
         &self.directions
     }
 
+    /// Returns what stands before the classes of a direction of a link.
+    pub fn place_of(&self, (place, is_back): (usize, bool)) -> Option<String> {
+        let links = self.scenario.document.get("link")?;
+        let named = match links {
+            Item::ArrayOfTables(rows) => name_of(rows.get(place)?),
+            links => name_of(links.as_array()?.get(place)?.as_inline_table()?),
+        };
+        Some(format!("link.{}.{}", named?, if is_back { "back." } else { "" }))
+    }
+
     /// Puts a value at the key; `read` reads the policy that it leads into.
     ///
     /// # Errors

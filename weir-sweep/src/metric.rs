@@ -106,9 +106,9 @@ impl Metric {
                 (class, _) => Subject::Class(class.to_owned()),
             };
         } else if network.is_some() && !matches!(self.subject, Subject::Source(_)) {
-            self.outlet = match own {
-                [] => None,
-                [only] => Some(*only),
+            self.outlet = match (own, &self.subject) {
+                (_, Subject::Link) | ([], _) => None,
+                ([only], _) => Some(*only),
                 _ => return Err(told(SEVERAL.to_owned())),
             };
         }
@@ -172,13 +172,13 @@ impl Metric {
         }
     }
 
-    /// Returns the unit of its values; none of a part.
-    pub fn unit(&self) -> &'static str {
+    /// Returns the unit in which it is shown, and how many of them its own unit is.
+    pub fn shown(&self) -> (&'static str, f64) {
         match self.figure {
-            Figure::Rate | Figure::Goodput => "bit/s",
-            Figure::Delay(_) => "s",
-            Figure::Drops | Figure::Backlog => "packets",
-            Figure::Utilisation | Figure::Loss => "",
+            Figure::Rate | Figure::Goodput => ("Mbit/s", 1e-6),
+            Figure::Delay(_) => ("ms", 1e3),
+            Figure::Drops | Figure::Backlog => ("packets", 1.0),
+            Figure::Utilisation | Figure::Loss => ("%", 100.0),
         }
     }
 }

@@ -228,6 +228,12 @@ impl Sweep {
         &self.warnings
     }
 
+    /// Returns what stands before the classes of the policy that is there instead, one for each
+    /// direction of a link that has it: `link.NAME.` or `link.NAME.back.`.
+    pub fn places(&self) -> Vec<String> {
+        self.base.directions().iter().filter_map(|at| self.base.place_of(*at)).collect()
+    }
+
     /// Returns the number of runs.
     pub fn runs(&self) -> usize {
         self.points.len() * self.spec.replications as usize

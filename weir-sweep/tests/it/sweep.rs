@@ -375,6 +375,9 @@ fn a_policy_takes_the_place_of_that_of_a_networks_link() {
         Sweep::new(spec).map(|sweep| all(&sweep)[&0].values[0])
     };
     assert_eq!(run("link.lan.utilisation"), Ok(Some(1.0)), "it has this policy, and its rate");
+    let spec = Spec { policy: place("both.toml"), ..network(&axes, &["link.utilisation"]) };
+    let places = Sweep::new(spec).map(|sweep| sweep.places());
+    assert_eq!(places, Ok(vec!["link.lan.".to_owned(), "link.wan.".to_owned()]));
     let refused = run("all.loss").expect_err("both links have it");
     assert!(refused.contains("several links have this policy"), "{refused}");
     let spec = Spec { policy: place("other.toml"), ..network(&axes, &["all.loss"]) };
