@@ -220,7 +220,7 @@ fn crossing(top: &Table, keys: &[String]) -> Option<(usize, String)> {
     None
 }
 
-fn name_of<'a>(row: &'a dyn TableLike) -> Option<&'a str> {
+fn name_of(row: &dyn TableLike) -> Option<&str> {
     row.get("name")?.as_str()
 }
 

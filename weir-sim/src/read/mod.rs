@@ -102,8 +102,7 @@ fn parse_as(
             Some(network) => Place::Network(network.as_ref()),
             None => Place::Link(policy.as_ref()),
         };
-        let files = Files { scenario: name, read_file };
-        let sources = sources(top, times, place, &files, report);
+        let sources = sources(top, times, place, &Files { scenario: name, read_file }, report);
         let changes = change::read_all(top, times, place, &mut policies, report);
         match &mut network {
             Some(network) => {
@@ -126,9 +125,8 @@ fn parse_as(
             }
         };
         let (duration, warmup, delay) = times?;
-        let stem = || Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         Some(Scenario {
-            name: title.or_else(stem).unwrap_or_default(),
+            name: title.or_else(|| stem(name)).unwrap_or_default(),
             link,
             classifier,
             delay,
@@ -146,6 +144,11 @@ fn parse_as(
         findings.merge_into(&mut outcome);
     }
     outcome
+}
+
+/// Returns the name of a file without its folder and its ending.
+fn stem(name: &str) -> Option<String> {
+    Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned())
 }
 
 /// The link or network that sources and changes refer to; without it where that has errors.

@@ -283,8 +283,9 @@ pub(crate) fn micros(duration: weir_core::units::Duration) -> f64 {
 }
 
 /// What stands in the place of intervals where runs do not differ.
-pub const ALIKE: &str = "all runs gave the same: nothing in this scenario is random, so there are no intervals;\n\
-                         `start_jitter` and `processing_jitter` move phases (docs/scenarios.md)";
+pub const ALIKE: &str = "all runs gave the same: nothing in this scenario is random, so there are \
+                         no intervals;\n`start_jitter` and `processing_jitter` move phases \
+                         (docs/scenarios.md)";
 /// Bound: replications of one command; a request for more is refused. Their reports stay in memory
 /// until the end.
 pub const REPLICATIONS_MAX: u64 = 10_000;

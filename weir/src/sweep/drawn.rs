@@ -16,7 +16,10 @@ pub fn picture(summary: &Summary) -> Picture {
     let groups = groups(summary, across.key);
     let (shown, rest) = groups.split_at(groups.len().min(LINES_MAX));
     let plots = (0..summary.metrics.len()).map(|metric| plot(summary, metric, &across, shown));
-    let key = |(at, (name, _)): (usize, &Group<'_>)| Key { name: name.clone(), style: Style::Line(at) };
+    let key = |(at, group): (usize, &Group<'_>)| {
+        let (name, style) = (group.0.clone(), Style::Line(at));
+        Key { name, style }
+    };
     let keys = shown.iter().enumerate().filter(|_| groups.len() > 1).map(key).collect();
     let mut notes = vec![format!("Broken lines: intervals of 95 % ({}).", runs(summary))];
     if !rest.is_empty() {
@@ -75,7 +78,8 @@ fn numbers(values: &[&Value]) -> Option<(Vec<f64>, String)> {
         return Some((numbers, String::new()));
     }
     let first = values.first()?.as_str()?;
-    let unit = first.trim_start_matches(|letter: char| letter.is_ascii_digit() || ".,_".contains(letter));
+    let is_number = |letter: char| letter.is_ascii_digit() || "._".contains(letter);
+    let unit = first.trim_start_matches(is_number);
     let one = amount(&format!("1 {}", unit.trim()))?;
     let numbers = values.iter().map(|value| {
         let (number, kind) = amount(value.as_str()?)?;
