@@ -21,6 +21,7 @@
 //! Tests, the lab and the demo use it; no other part of a program does. Invariant: whatever is made
 //! here goes with the value that made it, however the test ends.
 
+mod cable;
 mod failure;
 pub mod firewall;
 mod flood;
@@ -29,17 +30,22 @@ mod netlink;
 mod networks;
 mod process;
 pub mod reserving;
+mod routers;
 #[cfg(feature = "rows")]
 pub mod rows;
+mod running;
 mod scene;
 mod stream;
 mod until;
 
+pub use cable::{CableEnd, connect, wait_for_carrier};
 pub use failure::{Failure, Result};
-pub use flood::{Flood, exchange};
+pub use flood::{Flood, FloodConfig, exchange};
 pub use netlink::{Netlink, Vxlan};
-pub use networks::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig, wait_for_carrier};
+pub use networks::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
 pub use process::{Ended, Process, children, has_argument, is_alive, signal};
+pub use routers::{Routers, Shaped};
+pub use running::RunningBridge;
 pub use scene::{PortKind, Scene, ScenePlan, end_all, has_drops, processes_in};
 pub use stream::{Ends, Found, Gap, Stream, StreamConfig, bind};
 pub use until::{PATIENCE, until, until_ok, until_seen, until_some};

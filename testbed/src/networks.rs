@@ -9,12 +9,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_host::error::{Result, SystemError};
+use weir_host::error::Result;
 use weir_host::ethtool;
-use weir_host::netlink::{Mac, VethEnd};
+use weir_host::netlink::Mac;
 use weir_host::netns::NetNs;
 
-use crate::{Failure, Netlink, until_some};
+use crate::Netlink;
+use crate::cable::{self, CableEnd, wait_for_carrier};
 
 /// The interface of the client and of the server, each in its own namespace.
 pub const END: &str = "eth0";
@@ -119,14 +120,23 @@ impl Testbed {
     /// [`Testbed::disconnect`] it makes them anew.
     pub fn connect(&self, host: Host) -> Result<()> {
         let namespace = self.namespace(host);
-        let mut weir = Netlink::open_in(&self.weir)?;
-        let end = VethEnd { name: END, namespace, mac: host.mac() };
-        let port = VethEnd { name: host.port(), namespace: &self.weir, mac: host.port_mac() };
-        weir.add_veth(end, port, self.config.mtu)?;
-        self.weir.run(|| ethtool::set_ipv6(host.port(), false))??;
-        weir.set_up(host.port(), true)?;
-        namespace.run(|| self.set_up_host(host))??;
-        wait_for_carrier(&mut weir, host.port())
+        let both = [(host.ip4(), 24), (host.ip6(), 64)];
+        let addresses = if self.config.has_ipv6 { &both[..] } else { &both[..1] };
+        let end = CableEnd { namespace, name: END, mac: host.mac(), addresses };
+        let (name, mac) = (host.port(), host.port_mac());
+        let port = CableEnd { namespace: &self.weir, name, mac, addresses: &[] };
+        cable::connect([end, port], self.config.mtu)?;
+        if !self.config.offloads {
+            namespace.run(|| ethtool::set_all_offloads(END, false))??;
+        }
+        if self.config.static_neighbours {
+            let other = host.other();
+            let mut netlink = Netlink::open_in(namespace)?;
+            for address in [other.ip4(), other.ip6()].into_iter().take(addresses.len()) {
+                netlink.add_neighbour(END, address, other.mac())?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes the cable of one host, as if its interface had been unplugged.
@@ -163,39 +173,4 @@ impl Testbed {
             Host::Server => &self.server,
         }
     }
-
-    fn set_up_host(&self, host: Host) -> Result<()> {
-        let mut netlink = Netlink::open()?;
-        netlink.set_up("lo", true)?;
-        if !self.config.offloads {
-            ethtool::set_all_offloads(END, false)?;
-        }
-        ethtool::set_ipv6(END, self.config.has_ipv6)?;
-        netlink.set_up(END, true)?;
-        let addresses = [(Host::ip4 as fn(Host) -> IpAddr, 24), (Host::ip6, 64)];
-        let used = if self.config.has_ipv6 { &addresses[..] } else { &addresses[..1] };
-        for (address, prefix) in used {
-            netlink.add_address(END, address(host), *prefix)?;
-            if self.config.static_neighbours {
-                let other = host.other();
-                netlink.add_neighbour(END, address(other), other.mac())?;
-            }
-        }
-        wait_for_carrier(&mut netlink, END)
-    }
-}
-
-/// Waits until the kernel has acted on a cable that was just connected.
-///
-/// # Errors
-/// When it does not.
-pub fn wait_for_carrier(netlink: &mut Netlink, interface: &str) -> Result<()> {
-    let has_carrier = || match netlink.link(interface) {
-        Ok(link) if !link.is_operational => None,
-        found => Some(found),
-    };
-    let found = until_some("carrier", has_carrier);
-    let refused =
-        |why: Failure| SystemError::refused(format!("connect `{interface}`"), why.to_string(), "");
-    found.map_err(refused)?.map(drop)
 }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration as Wait, Instant as Clock};
 
 use weir_core::units::{Duration, Instant};
-use weir_host::netlink::{Mac, VethEnd};
+use weir_host::netlink::Mac;
 use weir_host::netns::NetNs;
 use weir_host::rsvp::{AdmitAll, Descriptors, Driver, KernelNetwork, Network, Role};
 use weir_rsvp::intserv::Flowspec;
@@ -21,7 +21,7 @@ use weir_rsvp::node::{Announcement, Claim, Event, InterfaceParams, Limits, NodeP
 use weir_rsvp::wire::{Descriptor, Filter, Priority, Reservation, Session, Style};
 use weir_rsvp::{Adspec, Tspec};
 
-use crate::{Netlink, Result, until_ok, wait_for_carrier};
+use crate::{CableEnd, Netlink, Result, until_ok};
 
 pub use crate::PATIENCE;
 
@@ -216,22 +216,14 @@ pub fn connect(networks: &[NetNs], cable: usize) -> Result<()> {
 /// # Errors
 /// As the system says.
 pub fn connect_ends(networks: &[NetNs], cable: usize, ends: [(usize, &str); 2]) -> Result<()> {
-    let [(first, _), _] = ends;
-    let mut netlink = Netlink::open_in(&networks[first])?;
-    let mac = |node: usize| Mac([2, 0, 0, 0, cable as u8, node as u8]);
-    let [near, far] =
-        ends.map(|(node, name)| VethEnd { name, namespace: &networks[node], mac: mac(node) });
-    netlink.add_veth(near, far, 1500)?;
-    for (node, name) in ends {
-        Netlink::open_in(&networks[node])?.set_up(name, true)?;
-    }
-    for (node, name) in ends {
-        let mut netlink = Netlink::open_in(&networks[node])?;
-        wait_for_carrier(&mut netlink, name)?;
-        netlink.add_address(name, address(true, cable, node), 24)?;
-        netlink.add_address(name, address(false, cable, node), 64)?;
-    }
-    Ok(())
+    let addresses = |node| [(address(true, cable, node), 24), (address(false, cable, node), 64)];
+    let of = ends.map(|(node, _)| addresses(node));
+    let end = |place: usize| {
+        let (node, name) = ends[place];
+        let mac = Mac([2, 0, 0, 0, cable as u8, node as u8]);
+        CableEnd { namespace: &networks[node], name, mac, addresses: &of[place] }
+    };
+    Ok(crate::connect([end(0), end(1)], 1500)?)
 }
 
 /// Makes routes to all cables in this thread's network, and lets it forward where there are two.
@@ -240,7 +232,6 @@ pub fn connect_ends(networks: &[NetNs], cable: usize, ends: [(usize, &str); 2]) 
 /// As the system says.
 pub fn route_to_all(node: usize, nodes: usize) -> Result<()> {
     let mut netlink = Netlink::open()?;
-    netlink.set_up("lo", true)?;
     for cable in 0..nodes - 1 {
         for v4 in [true, false] {
             let bits = if v4 { 24 } else { 64 };

@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
 use tempfile::TempDir;
 use weir_host::netns::NetNs;
 use weir_link::status::{ClassStatus, Status};
@@ -246,6 +247,27 @@ impl Scene {
         Process::start_in(&self.testbed.weir, &mut command)?.wait_for_output()
     }
 
+    /// Runs a verb of `weir` that asks the link something by its control socket.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn call(&self, arguments: &[&str]) -> Result<Ended> {
+        let (verb, rest) = arguments.split_first().ok_or("a verb")?;
+        self.weir(&[&[*verb, "--control", SOCKET], rest].concat())
+    }
+
+    /// As [`Scene::call`], where it must succeed; returns what it printed on standard output.
+    ///
+    /// # Errors
+    /// When it does not; the text has what it printed.
+    pub fn called(&self, arguments: &[&str]) -> Result<String> {
+        let ended = self.call(arguments)?;
+        match ended.status.success() {
+            true => Ok(ended.stdout),
+            false => Err(format!("{arguments:?}: {ended:?}").into()),
+        }
+    }
+
     /// Returns the status, by the control socket.
     ///
     /// # Errors
@@ -334,6 +356,26 @@ impl Scene {
         let all = self.children();
         let forwarder = all.iter().rev().find(|child| has_argument(**child, "forward"));
         Ok(*forwarder.ok_or_else(|| format!("no child of the keeper forwards: {all:?}"))?)
+    }
+
+    /// Waits until another forwarder than `former` runs and answers; returns it.
+    ///
+    /// # Errors
+    /// When none does.
+    pub fn await_another_forwarder(&self, former: u32) -> Result<u32> {
+        until("another forwarder", || self.forwarder().is_ok_and(|now| now != former))?;
+        self.await_status("it answers", |_| true)?;
+        self.forwarder()
+    }
+
+    /// Waits until the forwarder knows that its keeper is gone; returns its status.
+    ///
+    /// # Errors
+    /// When it does not notice.
+    pub fn await_orphan(&self) -> Result<Status> {
+        let is_orphan =
+            |status: &Status| status.processes.is_some_and(|processes| processes.keeper.is_none());
+        self.await_status("the forwarder notices", is_orphan)
     }
 
     /// Returns what this keeper and those before it have printed.
@@ -444,21 +486,25 @@ pub fn processes_in(network: &NetNs) -> Vec<u32> {
 }
 
 /// Requests the status of the link at this socket.
-fn ask_status(socket: &Path) -> Result<Status> {
-    let text = |error: &dyn Display| format!("no status of `{}`: {error}", socket.display());
+pub(crate) fn ask_status(socket: &Path) -> Result<Status> {
+    Ok(serde_json::from_value(ask(socket, "{\"call\":\"status\"}\n", "status")?)?)
+}
+
+/// Sends a line to the link at this socket; returns what its answer has under `key`.
+pub(crate) fn ask(socket: &Path, request: &str, key: &str) -> Result<Value> {
+    let text = |error: &dyn Display| format!("no {key} of `{}`: {error}", socket.display());
     let read = || -> std::io::Result<String> {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(b"{\"call\":\"status\"}\n")?;
+        stream.write_all(request.as_bytes())?;
         let mut line = String::new();
         BufReader::new(stream.take(ANSWER_MAX)).read_line(&mut line)?;
         Ok(line)
     };
     let line = read().map_err(|error| text(&error))?;
-    let mut answer: serde_json::Value = serde_json::from_str(&line).map_err(|why| text(&why))?;
-    let status = answer.get_mut("status").map(serde_json::Value::take);
-    let status = status.ok_or_else(|| text(&answer))?;
-    Ok(serde_json::from_value(status).map_err(|why| text(&why))?)
+    let mut answer: Value = serde_json::from_str(&line).map_err(|why| text(&why))?;
+    let found = answer.get_mut(key).map(Value::take);
+    Ok(found.ok_or_else(|| text(&answer))?)
 }
 
 const SOCKET: &str = "weir.sock";

@@ -4,28 +4,31 @@
 //! not exist, so the receiver's kernel discards them after its port has seen them. Rates are taken
 //! at the receiver from the kernel's receive stamps, by the length on the wire.
 
+mod htb;
+
 use etherparse::PacketBuilder;
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use weir_core::classify::Classifier;
-use weir_core::ids::LeafId;
-use weir_core::link::LinkPlan;
 use weir_core::units::Rate;
 use weir_host::error::SystemError;
 use weir_host::ethtool::set_ipv6;
+use weir_host::netlink::Mac;
 use weir_host::netns;
 use weir_host::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness, set_realtime};
 use weir_host::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
 use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
 use weir_link::pool::{FrameId, FramePool};
 use weir_link::port::{self, BATCH, PortConfig};
-use weir_link::status::{Board, Shape, Status};
+use weir_link::status::{Board, Status};
 use weir_policy::Policy;
-use weir_testbed::{END, Host, LEFT, RIGHT, Testbed, TestbedConfig};
+use weir_testbed::{END, Host, LEFT, RIGHT, RunningBridge, Testbed, TestbedConfig};
+use weir_traffic::RawPort;
+use weir_traffic::flood::{FloodPlan, Way};
+
+pub use htb::Htb;
 
 /// A flow of UDP at a constant rate.
 #[derive(Clone, Copy, Debug)]
@@ -36,14 +39,10 @@ pub struct Flow {
     pub rate: Rate,
 }
 
-/// The set-up of a measurement.
+/// The set-up of a measurement of rates.
 pub struct Setup<'a> {
     /// The policy from client to server.
-    pub plan: &'a LinkPlan,
-    /// The classifier of the policy.
-    pub classifier: Classifier,
-    /// The names of the policy's leaves.
-    pub leaf_names: Vec<String>,
+    pub policy: &'a Policy,
     /// The flows to send.
     pub flows: &'a [Flow],
     /// Length of every frame in bytes, without check sequence.
@@ -70,6 +69,14 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Returns it if the receiver counted every frame that came to it.
+    fn whole(self) -> Result<Self, SystemError> {
+        let Self { receiver_lost: lost, .. } = self;
+        let why = || format!("the receiver lost {lost} frames; nothing was measured");
+        let refused = || SystemError::refused("count what arrives", why(), "try again");
+        if lost == 0 { Ok(self) } else { Err(refused()) }
+    }
+
     /// Returns the rate of one flow in bit/s for frames of `wire` bytes.
     pub fn rate(&self, port: u16, wire: u32) -> f64 {
         let frames = self.frames.get(&port).copied().unwrap_or(0);
@@ -96,30 +103,34 @@ pub fn prepare() -> Result<Option<SessionNiceness>, String> {
     Ok(SessionNiceness::set(NICENESS_FIRST).ok())
 }
 
-/// Runs one measurement.
+/// Measures the rates of flows behind the bridge of `weir up`. All frames come by one ring, as from
+/// a driver that sorts none.
 ///
 /// # Errors
-/// When the networks cannot be made or a thread of the rig fails.
-pub fn run(setup: Setup<'_>) -> Result<Measured, String> {
-    run_rig(setup).map_err(|error| error.to_string())
+/// When the networks cannot be made, a thread of the rig fails, or the receiver lost frames.
+pub fn run(setup: &Setup<'_>) -> Result<Measured, SystemError> {
+    let forth = LaneConfig::unsorted(DIRECTIONS[0], (vec![0], 1), setup.policy)?;
+    let forth = LaneConfig { frames_max: FRAMES_MAX, ..forth };
+    let config = bridge_config([forth, policy_lane(1, &policy(UNSHAPED)?)?], cpus().0);
+    let (_, other_cpu) = cpus();
+    let (measured, status) = between(Forwarder::Weir(Box::new(config)), |testbed, _| {
+        measure(setup, testbed, (other_cpu, other_cpu))
+    })?;
+    Measured { status, ..measured }.whole()
 }
 
-/// Runs one measurement with the kernel in place of the bridge: its own bridge, and towards the
-/// server the set-up of `tc`, a line for each call.
+/// As [`run`], with the kernel in place of the bridge: its own bridge, and towards the server the
+/// set-up of `tc`, a line for each call.
 ///
 /// # Errors
-/// When the networks cannot be made, `ip` or `tc` fails, or a thread of the rig does.
-pub fn run_kernel(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, String> {
-    run_kernel_rig(setup, tc).map_err(|error| error.to_string())
-}
-
-fn run_kernel_rig(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemError> {
+/// As [`run`], and when `ip` or `tc` fails.
+pub fn run_kernel(setup: &Setup<'_>, tc: &[String]) -> Result<Measured, SystemError> {
     // The kernel forwards on the sender's CPU.
     let (receiver_cpu, sender_cpu) = cpus();
     let (measured, _) = between(Forwarder::Kernel(tc), |testbed, _| {
         measure(setup, testbed, (sender_cpu, receiver_cpu))
     })?;
-    Ok(measured)
+    measured.whole()
 }
 
 /// The bridge between client and server.
@@ -130,6 +141,30 @@ pub enum Forwarder<'a> {
     WeirFirst(Box<BridgeConfig>),
     /// The kernel's, with this set-up of `tc` towards the server, a line for each call.
     Kernel(&'a [String]),
+}
+
+impl Forwarder<'_> {
+    /// The bridge of `weir up` with a policy in each direction.
+    pub fn weir(forth: &Policy, back: &Policy) -> Result<Self, SystemError> {
+        let lanes = [policy_lane(0, forth)?, policy_lane(1, back)?];
+        Ok(Self::Weir(Box::new(bridge_config(lanes, cpus().0))))
+    }
+
+    /// The bridge of `weir up`, which shapes neither direction and waits like this.
+    pub fn unshaped(wait: WaitPolicy) -> Result<Self, SystemError> {
+        let policy = policy(UNSHAPED)?;
+        let lanes = [policy_lane(0, &policy)?, policy_lane(1, &policy)?];
+        let config = BridgeConfig { wait, ..bridge_config(lanes, cpus().0) };
+        Ok(Self::Weir(Box::new(config)))
+    }
+
+    /// Runs Weir's bridge with `priority = "realtime"`, if the user may have that priority.
+    pub fn first(self) -> Self {
+        match self {
+            Self::Weir(config) => Self::WeirFirst(config),
+            other => other,
+        }
+    }
 }
 
 /// Makes the networks, starts the forwarder and runs the traffic; returns what that returned, and
@@ -147,27 +182,18 @@ pub fn between<T>(
             return Ok((traffic(&testbed, None)?, Status::default()));
         }
     };
-    let (stop, ready, board) = (AtomicBool::new(false), AtomicBool::new(false), Board::new());
-    thread::scope(|scope| {
-        let bridge = scope.spawn(|| {
-            testbed.weir.enter()?;
-            let mut bridge = Bridge::open(config)?;
-            if is_first {
-                // An ordinary user goes without.
-                drop(set_realtime());
-            }
-            ready.store(true, Ordering::Relaxed);
-            bridge.run(&stop, &[], &board)
-        });
-        while !ready.load(Ordering::Relaxed) && !bridge.is_finished() {
-            thread::sleep(Duration::from_millis(1));
+    let bridge = testbed.weir.run(|| Bridge::open(config))??;
+    let running = RunningBridge::start(move || {
+        if is_first {
+            // An ordinary user goes without.
+            drop(set_realtime());
         }
-        let result = traffic(&testbed, Some(&board));
-        let status = board.ask(PATIENCE).unwrap_or_default();
-        stop.store(true, Ordering::Relaxed);
-        bridge.join().expect("the bridge does not panic")?;
-        Ok((result?, status))
-    })
+        Ok(bridge)
+    })?;
+    let result = traffic(&testbed, Some(running.board()));
+    let status = running.board().ask(PATIENCE).unwrap_or_default();
+    running.stop()?;
+    Ok((result?, status))
 }
 
 /// Joins the ports by a bridge of the kernel; call it on a thread of their network.
@@ -211,15 +237,6 @@ pub fn quiet_testbed() -> Result<Testbed, SystemError> {
     Ok(testbed)
 }
 
-fn run_rig(setup: Setup<'_>) -> Result<Measured, SystemError> {
-    let (forward_cpu, other_cpu) = cpus();
-    let config = bridge_config(lanes(&setup)?, forward_cpu);
-    let (measured, status) = between(Forwarder::Weir(Box::new(config)), |testbed, _| {
-        measure(&setup, testbed, (other_cpu, other_cpu))
-    })?;
-    Ok(Measured { status, ..measured })
-}
-
 /// Sends and receives on these CPUs.
 pub fn measure(
     setup: &Setup<'_>,
@@ -237,6 +254,20 @@ pub fn measure(
     })
 }
 
+/// Leaves the CPU of the bridge to it: this thread, and those that it starts, have the other.
+pub fn pin_traffic() -> Result<(), SystemError> {
+    cpus().1.map_or(Ok(()), pin_to_cpu)
+}
+
+/// Describes a flood of frames of `length` bytes, all that the generator can send or so many a
+/// second, to a station that does not exist: they cross the bridge and load no receiver.
+pub fn flood_past(from: Host, port: u16, length: u32, rate: Option<u64>) -> FloodPlan {
+    let to = if from == Host::Client { Host::Server } else { Host::Client };
+    let raw = RawPort { interface: END.to_owned(), to: Mac(NO_STATION), from: None };
+    let plan = FloodPlan::raw(END, to.ip4(), port);
+    FloodPlan { way: Way::Raw(raw), from: from.ip4(), length, rate, ..plan }
+}
+
 /// Returns the CPU of the bridge and that of the traffic: the bridge has one of its own if there
 /// are two.
 pub fn cpus() -> (Option<usize>, Option<usize>) {
@@ -244,48 +275,6 @@ pub fn cpus() -> (Option<usize>, Option<usize>) {
         Ok(count) if count.get() > 1 => (Some(1), Some(0)),
         _ => (None, None),
     }
-}
-
-fn lanes(setup: &Setup<'_>) -> Result<[LaneConfig; 2], SystemError> {
-    let build = |plan: &LinkPlan| {
-        plan.build().map_err(|error| SystemError::refused("build the policy", error.message, ""))
-    };
-    let back = LinkPlan::new("fifo", setup.plan.tree.clone());
-    Ok([
-        LaneConfig {
-            name: "forth".to_owned(),
-            from: vec![0],
-            to: 1,
-            leaf_names: setup.leaf_names.clone(),
-            classifier: setup.classifier.clone(),
-            link: build(setup.plan)?,
-            sorting: None,
-            frames_max: FRAMES_MAX,
-            sojourn_max: Vec::new(),
-            shape: Arc::new(Shape::of_plan(setup.plan)),
-        },
-        LaneConfig {
-            name: "back".to_owned(),
-            from: vec![1],
-            to: 0,
-            leaf_names: setup.leaf_names.clone(),
-            classifier: Classifier::new(Vec::new(), LeafId(0), Default::default()),
-            link: build(&back)?,
-            sorting: None,
-            frames_max: FRAMES_MAX,
-            sojourn_max: Vec::new(),
-            shape: Arc::new(Shape::of_plan(&back)),
-        },
-    ])
-}
-
-/// Configures a bridge that shapes neither direction and waits like this.
-pub fn unshaped_bridge(wait: WaitPolicy) -> Result<BridgeConfig, SystemError> {
-    let policy = policy(
-        "[link]\nrate = \"40 Gbit/s\"\nscheduler = \"fifo\"\n[class.all]\ndefault = true\n",
-    )?;
-    let lanes = [policy_lane(0, &policy)?, policy_lane(1, &policy)?];
-    Ok(BridgeConfig { wait, ..bridge_config(lanes, cpus().0) })
 }
 
 /// Reads the policy of an experiment.
@@ -298,8 +287,7 @@ pub fn policy(text: &str) -> Result<Policy, SystemError> {
 
 /// The direction of a bridge that follows a policy.
 pub fn policy_lane(from: usize, policy: &Policy) -> Result<LaneConfig, SystemError> {
-    let name = ["forth", "back"][from];
-    let lane = LaneConfig::new(name, (vec![from], 1 - from), policy)?;
+    let lane = LaneConfig::new(DIRECTIONS[from], (vec![from], 1 - from), policy)?;
     Ok(LaneConfig { frames_max: FRAMES_MAX, ..lane })
 }
 
@@ -465,6 +453,11 @@ pub fn frame(port: u16, length: usize) -> Vec<u8> {
     bytes
 }
 
+/// The names of the directions, from the client and from the server.
+const DIRECTIONS: [&str; 2] = ["forth", "back"];
+/// A policy that never limits.
+const UNSHAPED: &str =
+    "[link]\nrate = \"40 Gbit/s\"\nscheduler = \"fifo\"\n[class.all]\ndefault = true\n";
 /// Ethernet, IPv4 and UDP.
 const HEADERS: usize = 14 + 20 + 8;
 /// The first destination port of experiments' flows.

@@ -6,4 +6,5 @@ pub mod experiments;
 mod program;
 pub mod report;
 pub mod rows;
+pub mod streams;
 pub mod tree;

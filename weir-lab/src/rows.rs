@@ -1,6 +1,10 @@
 //! The options of Weir's own experiments, and the rows of their results.
+//!
+//! An experiment is a set of measurements, each of which gives rows; [`Rows`] runs those that were
+//! asked for.
 
 use serde::Serialize;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_show::Plot;
@@ -44,9 +48,45 @@ pub struct Results {
     pub notes: Vec<String>,
 }
 
-impl From<Vec<Row>> for Results {
-    fn from(rows: Vec<Row>) -> Self {
-        Self { rows, ..Self::default() }
+/// Collects what an experiment finds, and passes each row on at once.
+pub struct Rows<'a> {
+    /// The rows and plots that are requested.
+    pub options: &'a Options,
+    /// All results so far.
+    pub results: Results,
+    progress: &'a mut dyn FnMut(&Row),
+}
+
+impl<'a> Rows<'a> {
+    /// Starts without rows; `progress` gets each one as it comes.
+    pub fn new(options: &'a Options, progress: &'a mut dyn FnMut(&Row)) -> Self {
+        Self { options, results: Results::default(), progress }
+    }
+
+    /// Adds a row.
+    pub fn add(&mut self, row: Row) {
+        (self.progress)(&row);
+        self.results.rows.push(row);
+    }
+
+    /// Adds rows.
+    pub fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
+        rows.into_iter().for_each(|row| self.add(row));
+    }
+
+    /// Adds the rows that `measure` makes of a subject, if it is asked for.
+    ///
+    /// # Errors
+    /// As `measure`; the text begins with the subject.
+    pub fn measure<T: IntoIterator<Item = Row>, E: Display>(
+        &mut self,
+        subject: &str,
+        measure: impl FnOnce(&Options) -> Result<T, E>,
+    ) -> Result<(), String> {
+        if self.options.wants(subject) {
+            self.extend(measure(self.options).map_err(|why| format!("{subject}: {why}"))?);
+        }
+        Ok(())
     }
 }
 
@@ -117,5 +157,27 @@ impl Row {
             limit: minimum,
             holds: measured >= minimum,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_measured_and_told_at_once() {
+        let only = Some("30 Mbit".to_owned());
+        let options = Options { duration: Duration::ZERO, only, file: None };
+        let mut told = Vec::new();
+        let mut progress = |row: &Row| told.push(row.subject.clone());
+        let mut rows = Rows::new(&options, &mut progress);
+        let row = |subject: &str| Row::ratio(format!("{subject}: x"), 1.0, 0.5);
+        for subject in ["30 Mbit/s", "100 Mbit/s", "30 Mbit/s, loaded"] {
+            rows.measure(subject, |_| Ok::<_, String>([row(subject)])).expect("it is measured");
+        }
+        let why = rows.measure("30 Mbit/s, late", |_| Err::<[Row; 1], _>("the loop hangs"));
+        assert_eq!(why.err().as_deref(), Some("30 Mbit/s, late: the loop hangs"));
+        assert_eq!(rows.results.rows.len(), 2);
+        assert_eq!(told, ["30 Mbit/s: x", "30 Mbit/s, loaded: x"]);
     }
 }

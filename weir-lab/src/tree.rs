@@ -9,7 +9,8 @@
 
 use crate::rows::Row;
 use std::collections::BTreeMap;
-use weir_bench::rig::{FIRST_PORT, Flow};
+use std::time::Duration as Wait;
+use weir_bench::rig::{FIRST_PORT, Flow, Htb, Measured, Setup};
 use weir_core::classify::InterfaceId;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::Packet;
@@ -41,8 +42,8 @@ pub const SCHEDULERS: [&str; 2] = ["cbq", "htb"];
 pub const MBITS: [u64; 2] = [30, 100];
 /// Lengths of packets without the Ethernet header.
 pub const IP_LENGTHS: [u32; 2] = [512, 1500];
-/// The length of the Ethernet header, which the policy counts.
-pub const HEADER: u32 = 14;
+/// The number of leaves.
+pub const LEAVES: usize = 4;
 
 /// One link with this tree and its flows.
 pub struct Sharing {
@@ -53,19 +54,15 @@ pub struct Sharing {
     /// Length of every frame in bytes.
     pub frame: u32,
     scheduler: &'static str,
+    busy: &'static [usize],
 }
 
 impl Sharing {
-    /// Builds the tree for a link of `bits` bit/s with frames of `frame` bytes.
+    /// Builds the tree for a link of `bits` bit/s with packets of `ip` bytes.
     ///
     /// # Errors
     /// When the policy is refused.
-    pub fn new(
-        scheduler: &'static str,
-        bits: u64,
-        frame: u32,
-        case: &Case,
-    ) -> Result<Self, String> {
+    pub fn new(scheduler: &'static str, bits: u64, ip: u32, case: &Case) -> Result<Self, String> {
         let text = policy_text(scheduler, bits);
         let outcome = policy::parse(&text, "tree.toml");
         let findings = format!("{:?}", outcome.findings);
@@ -74,13 +71,30 @@ impl Sharing {
         let percent = if case.busy.len() > 1 { 96 } else { 120 };
         let rate = Rate::new(bits * percent / 100).ok_or("the rate is zero")?;
         let flow = |&leaf: &usize| Flow { port: FIRST_PORT + leaf as u16, rate };
-        Ok(Self { policy, flows: case.busy.iter().map(flow).collect(), frame, scheduler })
+        let flows = case.busy.iter().map(flow).collect();
+        Ok(Self { policy, flows, frame: ip + HEADER, scheduler, busy: case.busy })
     }
 
-    /// Returns the names of the leaves.
-    pub fn leaf_names(&self) -> Vec<String> {
-        let leaves = (0..LEAVES as u32).map(LeafId);
-        leaves.map(|leaf| self.policy.leaf_name(leaf).to_owned()).collect()
+    /// Returns the set-up of a measurement with real packets.
+    pub fn setup(&self, duration: Wait) -> Setup<'_> {
+        Setup {
+            policy: &self.policy,
+            flows: &self.flows,
+            frame_length: self.frame as usize,
+            warmup: WARMUP,
+            duration,
+        }
+    }
+
+    /// Returns the measured rate of each flow in bit/s, by port.
+    pub fn rates(&self, measured: &Measured) -> BTreeMap<u16, f64> {
+        let rate = |flow: &Flow| (flow.port, measured.rate(flow.port, self.frame));
+        self.flows.iter().map(rate).collect()
+    }
+
+    /// Returns the name of the leaf to which a flow goes.
+    pub fn leaf_of(&self, port: u16) -> &str {
+        self.policy.leaf_name(LeafId(u32::from(port - FIRST_PORT)))
     }
 
     /// Returns the rate that each busy flow should get in bit/s, by port: the fluid ideal, or for a
@@ -88,14 +102,14 @@ impl Sharing {
     ///
     /// # Errors
     /// When the policy does not build.
-    pub fn expected(&self, case: &Case) -> Result<BTreeMap<u16, f64>, String> {
-        if self.scheduler == SCHEDULERS[0] { Ok(self.ideal(case)) } else { self.simulate() }
+    pub fn expected(&self) -> Result<BTreeMap<u16, f64>, String> {
+        if self.scheduler == SCHEDULERS[0] { Ok(self.ideal()) } else { self.simulate() }
     }
 
     /// Returns the fluid ideal in which siblings share an excess first.
-    pub fn ideal(&self, case: &Case) -> BTreeMap<u16, f64> {
+    pub fn ideal(&self) -> BTreeMap<u16, f64> {
         let busy =
-            |leaf| if case.busy.contains(&leaf) { Demand::Greedy } else { Demand::Rate(0.0) };
+            |leaf| if self.busy.contains(&leaf) { Demand::Greedy } else { Demand::Rate(0.0) };
         let demand: Vec<Demand> = (0..LEAVES).map(busy).collect();
         let shares = shares(&self.policy.link.tree, &demand);
         let tree = &self.policy.link.tree;
@@ -103,7 +117,7 @@ impl Sharing {
             let class = tree.class_of(LeafId(leaf as u32));
             (FIRST_PORT + leaf as u16, shares[class.index()])
         };
-        case.busy.iter().map(share).collect()
+        self.busy.iter().map(share).collect()
     }
 
     /// Returns the rate of each flow in bit/s in virtual time, by port.
@@ -149,45 +163,32 @@ impl Sharing {
     /// Returns the row of the class that deviates most.
     pub fn worst(
         &self,
-        subject: String,
+        subject: &str,
         expected: &BTreeMap<u16, f64>,
-        measured: impl Fn(u16) -> f64,
+        measured: &BTreeMap<u16, f64>,
         limit: f64,
     ) -> Row {
+        let measured = |port: u16| measured.get(&port).copied().unwrap_or(0.0);
         let off = |port: u16| (measured(port) / expected[&port] - 1.0).abs();
         let worst = expected.keys().copied().max_by(|&a, &b| off(a).total_cmp(&off(b)));
         let worst = worst.unwrap_or(FIRST_PORT);
-        let name = self.policy.leaf_name(LeafId(u32::from(worst - FIRST_PORT)));
-        let subject = format!("{subject}: {name}");
+        let subject = format!("{subject}: {}", self.leaf_of(worst));
         Row::rate(subject, measured(worst), expected[&worst], limit)
     }
 }
 
-/// Returns the tree and filters for the kernel's scheduler at `interface`, a line for each call of
-/// `tc`. Bursts are the default of `tc`, quanta in proportion to the rates as in the policy.
-pub fn tc_lines(interface: &str, mbit: u64) -> Vec<String> {
+/// Returns the tree and filters for the kernel's scheduler, a line for each call of `tc`. Bursts
+/// are the default of `tc`, quanta in proportion to the rates as in the policy.
+pub fn tc_lines(mbit: u64) -> Vec<String> {
     let bits = mbit * 1_000_000;
-    let class = |parent: &str, id: &str, parts: u64| {
-        format!(
-            "class add dev {interface} parent {parent} classid {id} htb rate {}bit ceil {bits}bit \
-             quantum {}",
-            bits * parts / 30,
-            parts * 1514
-        )
+    let terms = |parts: u64| {
+        format!("rate {}bit ceil {bits}bit quantum {}", bits * parts / 30, parts * 1514)
     };
-    let mut lines = vec![format!("qdisc add dev {interface} root handle 1: htb default 2")];
-    lines.push(class("1:", "1:1", 30));
-    lines.push(class("1:1", "1:2", 2));
-    lines.push(class("1:1", "1:3", 28));
-    lines.extend([("1:4", 14), ("1:5", 9), ("1:6", 5)].map(|(id, part)| class("1:3", id, part)));
-    for (index, id) in ["1:2", "1:4", "1:5", "1:6"].into_iter().enumerate() {
-        let port = FIRST_PORT + index as u16;
-        lines.push(format!(
-            "filter add dev {interface} parent 1: protocol ip prio 1 u32 match ip dport {port} \
-             0xffff flowid {id}"
-        ));
-    }
-    lines
+    let htb = Htb::new(2).class(0, 1, &terms(30)).class(1, 2, &terms(2)).class(1, 3, &terms(28));
+    let right = [(4, 14), (5, 9), (6, 5)];
+    let htb = right.into_iter().fold(htb, |htb, (id, parts)| htb.class(3, id, &terms(parts)));
+    let flows = (FIRST_PORT..).zip([2, 4, 5, 6]);
+    flows.fold(htb, |htb, (port, id)| htb.flow(port, id)).lines()
 }
 
 fn headers(port: u16) -> Headers {
@@ -225,6 +226,9 @@ fn policy_text(scheduler: &str, bits: u64) -> String {
     text
 }
 
-const LEAVES: usize = 4;
+/// The length of the Ethernet header, which the policy counts.
+const HEADER: u32 = 14;
+/// The time in which queues fill before rates are measured.
+const WARMUP: Wait = Wait::from_secs(1);
 /// Packets offered in a simulation: the class of 2/30 then sends some 15 000.
 const PACKETS: f64 = 400_000.0;

@@ -243,7 +243,7 @@ fn a_station_is_found_and_unknown_ones_get_a_copy_everywhere() {
 
 #[test]
 fn no_frame_is_lost_sight_of_whatever_arrives_and_however_busy_ports_are() {
-    for seed in 0..20 {
+    for seed in 0..8 {
         let mut random = Random::new(seed, 0);
         let mut scene = Scene::new(2 + seed as usize % 2, 50, 96);
         let ports = scene.cables.len() as u32;

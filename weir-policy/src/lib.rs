@@ -22,6 +22,7 @@ pub mod policy;
 pub mod reader;
 pub mod render;
 pub mod setting;
+mod synonyms;
 pub mod table;
 pub mod translate;
 

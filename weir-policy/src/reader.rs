@@ -24,6 +24,7 @@ use crate::codes;
 use crate::file::FILE_BYTES_MAX;
 use crate::finding::{Code, Draft, Fix, Outcome, Report, Source, Span};
 use crate::keys::{self, Key, Keys};
+use crate::synonyms;
 use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::rc::Rc;
@@ -642,6 +643,7 @@ impl<'a> Node<'a> {
         };
         let meant = match error {
             UnitError::Ambiguous { bits, bytes, .. } => vec![bits, bytes],
+            UnitError::Misspelt(_, meant) => vec![meant],
             _ => Vec::new(),
         };
         let fix = |text| Fix::Replace(self.span, format!("\"{text}\""));
@@ -706,18 +708,22 @@ pub fn list(words: &[&str]) -> String {
 
 /// Returns a cure for an unknown `word`: the nearest of `known`, if one is similar.
 pub fn suggest(word: &str, known: &[&str]) -> String {
-    match nearest(word, known) {
-        Some(other) => format!("did you mean `{other}`?"),
+    match (synonyms::discipline(word, known), nearest(word, known)) {
+        (Some(cure), _) => cure,
+        (None, Some(other)) => format!("did you mean `{other}`?"),
         _ if known.is_empty() => "remove it".to_owned(),
         _ => format!("remove it, or write one of {}", list(known)),
     }
 }
 
-/// Returns the nearest of `known`, if one is similar.
+/// Returns the nearest of `known`, if one is similar or means what another tool calls so.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     // Comparing a hostile word would cost the product of the lengths.
     if word.len() > WORD_BYTES_MAX {
         return None;
+    }
+    if let Some(key) = synonyms::key(word, known) {
+        return Some(key);
     }
     let small = word.to_lowercase();
     let distance = |other: &&str| strsim::damerau_levenshtein(&small, &other.to_lowercase());

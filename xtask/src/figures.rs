@@ -378,6 +378,7 @@ const LAWS: &[(&str, &str, &[&str])] = &[
     ("WEIR_LAWS=100000", "weir-rsvp", &["oracle::", "messages::"]),
     ("WEIR_LAWS=100000", "weir-policy", &["diff::"]),
     ("WEIR_LAWS=100000", "weir-import", &["import::a_round_trip"]),
+    ("WEIR_PF=10000", "weir-import", &["pf_as_pf::"]),
     ("WEIR_LAWS=10000", "weir-tcp", &["laws::", "theory::"]),
     ("WEIR_BOUNDS=10000", "weir-sim", &["bounds::"]),
     ("WEIR_EFFECTIVE=10000", "weir-sim", &["effective::"]),

@@ -18,7 +18,7 @@
 
 use super::figure::Figure;
 use super::{median, yardstick};
-use crate::rig;
+use crate::rig::{self, Htb};
 use serde::Serialize;
 use std::fmt::Write;
 use std::io;
@@ -29,7 +29,7 @@ use std::time::Duration;
 use weir_core::parameter::Scope;
 use weir_core::random::Random;
 use weir_host::error::SystemError;
-use weir_host::wait::{WaitPolicy, monotonic_ns, pin_to_cpu};
+use weir_host::wait::monotonic_ns;
 use weir_link::bridge::{BridgeConfig, BridgePort};
 use weir_link::pool::{FrameId, FramePool};
 use weir_link::port::{self, BATCH, KINDS, PortConfig};
@@ -329,15 +329,9 @@ fn bridge_config(kind: &str, policy: &Policy) -> Result<BridgeConfig, SystemErro
         let kind = kind.to_owned();
         BridgePort::new(number, PortConfig { kind, ..PortConfig::new(interface) })
     };
-    Ok(BridgeConfig {
-        ports: (0..).zip([LEFT, RIGHT]).map(port).collect(),
-        lanes: vec![rig::policy_lane(0, policy)?, rig::policy_lane(1, policy)?],
-        wait: WaitPolicy::Hybrid,
-        lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
-        cpu: rig::cpus().0,
-        passes_carrier: false,
-        intake: true,
-    })
+    let lanes = [rig::policy_lane(0, policy)?, rig::policy_lane(1, policy)?];
+    let ports = (0..).zip([LEFT, RIGHT]).map(port).collect();
+    Ok(BridgeConfig { ports, ..rig::bridge_config(lanes, rig::cpus().0) })
 }
 
 /// Classes that match a port each and together fill a link that is never full; below a class for
@@ -393,26 +387,13 @@ fn kernel_bridge(classes: usize, steered: bool) -> Result<(), SystemError> {
 /// The lines of `tc` for HTB with a class for each port, which u32 classifies.
 fn htb(classes: usize) -> String {
     let rate = (LINK_MBIT * 95 / 100 / (classes + 1)).max(1);
-    let mut text = format!(
-        "qdisc add dev {RIGHT} root handle 1: htb default fff\n\
-         class add dev {RIGHT} parent 1: classid 1:ffe htb rate {LINK_MBIT}mbit burst 1mb cburst \
-         1mb\n"
-    );
-    let class = |number: usize| {
-        format!(
-            "class add dev {RIGHT} parent 1:ffe classid 1:{number:x} htb rate {rate}mbit ceil \
-             {LINK_MBIT}mbit quantum 1514 burst 100k cburst 1mb\n"
-        )
-    };
-    for index in 1..=classes {
-        let port = usize::from(rig::FIRST_PORT) + index - 1;
-        text += &class(index);
-        text += &format!(
-            "filter add dev {RIGHT} parent 1: protocol ip prio 1 u32 match ip dport {port} 0xffff \
-             flowid 1:{index:x}\n"
-        );
+    let terms = format!("rate {LINK_MBIT}mbit burst 1mb cburst 1mb");
+    let each = format!("rate {rate}mbit ceil {LINK_MBIT}mbit quantum 1514 burst 100k cburst 1mb");
+    let mut htb = Htb::new(0xfff).class(0, 0xffe, &terms);
+    for (port, id) in (rig::FIRST_PORT..).zip(1..=classes as u32) {
+        htb = htb.class(0xffe, id, &each).flow(port, id);
     }
-    text + &class(0xfff)
+    htb.class(0xffe, 0xfff, &each).lines().join("\n") + "\n"
 }
 
 /// Moves what the ports receive to the second processor. The switch lies in a file system that
@@ -460,9 +441,7 @@ fn watch(duration: Duration) -> Result<Sample, SystemError> {
 
 /// Sends frames to random ports until stopped; thousands of frames a second.
 fn flood(ports: usize, stop: &AtomicBool) -> Result<f64, SystemError> {
-    if let Some(cpu) = rig::cpus().1 {
-        pin_to_cpu(cpu)?;
-    }
+    rig::pin_traffic()?;
     let config = PortConfig { ring_slots: 64, promiscuous: false, ..PortConfig::new(END) };
     let mut port = port::open(config)?;
     let mut pool = FramePool::new(2 * BATCH as u32, 128);
@@ -523,7 +502,6 @@ const LINK_MBIT: usize = 40_000;
 const FRAME_LENGTH: usize = 74;
 /// Where a frame has the destination port.
 const DESTINATION_PORT: usize = 14 + 20 + 2;
-const LAG_MAX_MS: u64 = 100;
 const WARMUP: Duration = Duration::from_millis(150);
 const REST: Duration = Duration::from_millis(300);
 /// The shortest measurement, since `/proc/stat` counts in hundredths of a second.

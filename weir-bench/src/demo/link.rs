@@ -1,5 +1,4 @@
-//! The link of the demo, and of live experiments that change their link: `weir up`, as a user
-//! starts it, between two private networks.
+//! The link of the demo: `weir up`, as a user starts it, between two private networks.
 //!
 //! Everything after the start goes over its control socket, as the verbs do it. Invariant: however
 //! the demo ends, the link ends with it, and its folder goes.
@@ -124,12 +123,6 @@ impl Link {
             let read = stream.take(RECORD_MAX).read_to_end(&mut record);
             read.map(|_| record).map_err(|error| format!("the record ends: {error}"))
         })
-    }
-
-    /// Replaces the policy's file, which the link does not read unasked.
-    pub fn rewrite(&self, policy: &str) -> Result<(), Failure> {
-        let failed = |cause| SystemError::new("write the policy of the link", cause);
-        Ok(std::fs::write(self.folder.path().join(POLICY), policy).map_err(failed)?)
     }
 
     /// Stops the link, as SIGTERM does.

@@ -10,7 +10,7 @@ mod checks;
 mod differences;
 mod figures;
 mod later;
-pub mod link;
+mod link;
 mod live;
 mod mix;
 mod simulated;

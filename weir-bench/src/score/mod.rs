@@ -179,8 +179,7 @@ impl Pair {
         let back = rig::policy(
             "[link]\nrate = \"10 Gbit/s\"\nscheduler = \"fifo\"\n[class.all]\ndefault = true\n",
         )?;
-        let lanes = [rig::policy_lane(0, &self.policy)?, rig::policy_lane(1, &back)?];
-        Ok(Forwarder::Weir(Box::new(rig::bridge_config(lanes, rig::cpus().0))))
+        Forwarder::weir(&self.policy, &back)
     }
 
     /// Returns the policy of the link.

@@ -266,6 +266,38 @@ fn change(random: &mut Draws, rules: &mut Vec<Rule>) {
     }
 }
 
+/// A rule with two long lists of addresses is kept with one of them and compared in full; what
+/// another rule has in common with that part is no repetition.
+#[test]
+fn the_first_rule_with_long_lists_hides_no_other() {
+    let sources: Vec<Prefix> = (0..20).map(|at| is(&format!("10.{at}.0.0/16"))).collect();
+    let rule = |destinations: &[&str], leaf| {
+        let destinations = destinations.iter().map(|text| is(text)).collect();
+        let matches = Match { sources: sources.clone(), destinations, ..Match::default() };
+        Rule::new(matches, LeafId(leaf))
+    };
+    // The leading bits that both destinations share are those of the other rule.
+    let rules = vec![rule(&["11.0.0.0/8", "12.0.0.0/8"], 1), rule(&["8.0.0.0/5"], 2)];
+    let packet = |destination: [u8; 4]| {
+        let (source, destination) = (is("10.3.0.1"), destination.into());
+        let addresses = Addresses::V4 { source, destination };
+        Headers::of_flow(addresses, Protocol::UDP, Ports { source: 1, destination: 2 })
+    };
+    for row in CLASSIFIERS {
+        let plan = ClassifierPlan { algorithm: row.keyword, ..ClassifierPlan::default() };
+        let mut classifier = Classifier::build(rules.clone(), DEFAULT, &plan).expect("it is known");
+        let mut leaf = |destination| {
+            classifier.classify(Instant::ZERO, InterfaceId(0), &packet(destination)).leaf
+        };
+        assert_eq!(
+            [leaf([12, 0, 0, 1]), leaf([14, 0, 0, 1])],
+            [LeafId(1), LeafId(2)],
+            "{}",
+            row.keyword
+        );
+    }
+}
+
 #[test]
 fn every_algorithm_returns_the_rule_of_the_linear_one() {
     let mut reasons = [0; 3];

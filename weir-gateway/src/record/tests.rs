@@ -267,7 +267,7 @@ fn hostile_records_give_errors_and_the_server_goes_on() {
     let whole = bytes(30);
     let mut random = Random::new(52, 0);
     let mut opened = 0;
-    for _ in 0..60 {
+    for _ in 0..30 {
         let mut hostile = whole.clone();
         for _ in 0..1 + random.below(4) {
             let place = random.below(hostile.len() as u32) as usize;
@@ -290,7 +290,7 @@ fn hostile_records_give_errors_and_the_server_goes_on() {
             assert!(status == 200 || answer["error"].is_string(), "{status}: {answer}");
         }
     }
-    assert!(opened > 20, "{opened} of 60");
+    assert!(opened > 10, "{opened} of 30");
 }
 
 /// A link that answers a request for a snapshot with bytes.

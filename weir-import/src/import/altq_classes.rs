@@ -20,6 +20,8 @@ pub(super) enum Early {
     Red,
     Rio,
     Codel,
+    /// FQ-CoDel.
+    Flows,
 }
 
 /// A service curve: bit/s, milliseconds, bit/s.
@@ -182,6 +184,7 @@ fn queue(discipline: Discipline, class: &AltqClass) -> Vec<Key> {
         Early::Red => "red-altq",
         Early::Rio => "rio",
         Early::Codel => "codel",
+        Early::Flows => "fq-codel",
         Early::No if cbq => "head",
         Early::No => "tail",
     };

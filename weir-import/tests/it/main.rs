@@ -3,6 +3,7 @@
 mod altq_as_altqd;
 mod export;
 mod import;
+mod pf_as_pf;
 mod pf_as_pfctl;
 #[path = "../../../weir-core/tests/it/common/seeds.rs"]
 mod seeds;

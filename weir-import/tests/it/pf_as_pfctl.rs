@@ -229,7 +229,6 @@ fn rules_around_the_queues_do_not_stop_the_import() {
         ("pass out ! tagged X queue b", "negated"),
         ("pass out on em0 max-frobnication 5 all queue b", "`max-frobnication`"),
         ("binat-anchor \"x/*\"", "no queue"),
-        ("anchor \"x\" { pass out all }", "no queue"),
     ];
     for (line, note) in lost {
         check_rule(line, Fate::Lost, note, &["[class.b]"]);

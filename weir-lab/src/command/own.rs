@@ -14,7 +14,7 @@ pub fn run(output: &Output, found: &Experiment, own: Own, options: &Options, fil
             output.text(&line(row));
         }
     };
-    let Results { rows, plots, notes } = match (own.run)(options, &mut print) {
+    let Results { rows, plots, notes } = match own.run(options, &mut print) {
         Ok(results) => results,
         Err(error) => return output.refuse(&error),
     };

@@ -48,7 +48,7 @@ pub fn list(set: &PaperSet, output: &Output) -> Exit {
     }
     output.text("Weir's own\n");
     for (row, own) in experiments::own() {
-        let live = if own.live { " (live)" } else { "" };
+        let live = if own.is_live { " (live)" } else { "" };
         output.text(&format!("    {:<18} {}{live}\n", row.name, row.summary));
     }
     Exit::Clean

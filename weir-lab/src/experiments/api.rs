@@ -8,7 +8,7 @@
 
 use super::flooded::{Flooded, losses, passed};
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -16,7 +16,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_bench::rig;
 use weir_gateway::api;
 
 /// The entry of this experiment in the registry.
@@ -44,15 +43,10 @@ const STRAINS: [Strain; 5] = [
     Strain { name: "a scrape a second", work: scrape },
 ];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
-    for strain in STRAINS.iter().filter(|strain| options.wants(strain.name)) {
-        let made = measure(strain, options.duration)?;
-        made.iter().for_each(&mut *progress);
-        rows.extend(made);
-    }
-    Ok(rows.into())
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    STRAINS.iter().try_for_each(|strain| {
+        rows.measure(strain.name, |options| measure(strain, options.duration))
+    })
 }
 
 /// Measures one strain; returns its rows.

@@ -23,14 +23,12 @@ use std::fmt::Write;
 use std::thread;
 use std::time::Duration;
 use weir_bench::bench::median;
-use weir_bench::rig;
+use weir_bench::rig::{self, Htb};
 use weir_host::error::SystemError;
-use weir_host::netlink::Mac;
-use weir_host::wait::{monotonic_ns, pin_to_cpu};
+use weir_host::wait::monotonic_ns;
 use weir_link::status::{Board, Status};
-use weir_testbed::{END, Host, RIGHT, Testbed};
-use weir_traffic::RawPort;
-use weir_traffic::flood::{Flood, FloodPlan, Way};
+use weir_testbed::{Host, RIGHT, Testbed};
+use weir_traffic::flood::{Flood, FloodPlan};
 
 /// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -202,12 +200,12 @@ impl Settings {
                 Forwarder::Weir(scheduler) => {
                     let forth = rig::policy(&policy(scheduler, classes))?;
                     let back = rig::policy(&policy(SCHEDULERS[0], 1))?;
-                    let lanes = [rig::policy_lane(0, &forth)?, rig::policy_lane(1, &back)?];
-                    rig::Forwarder::WeirFirst(Box::new(rig::bridge_config(lanes, rig::cpus().0)))
+                    rig::Forwarder::weir(&forth, &back)?.first()
                 }
             };
             let drive = |testbed: &Testbed, board: Option<&Board>| {
-                drive(testbed, board, &flood(size, rate), duration)
+                let plan = rig::flood_past(Host::Client, rig::FIRST_PORT, size + ETHERNET, rate);
+                drive(testbed, board, &plan, duration)
             };
             Ok(rig::between(made, drive)?.0)
         };
@@ -253,7 +251,7 @@ fn drive(
     duration: Duration,
 ) -> Result<Sample, SystemError> {
     let start = || {
-        rig::cpus().1.map_or(Ok(()), pin_to_cpu)?;
+        rig::pin_traffic()?;
         Flood::start(plan)
     };
     let flood = testbed.client.run(start)??;
@@ -292,18 +290,6 @@ fn watch(board: Option<&Board>, flood: &Flood, duration: Duration) -> Result<Sam
     })
 }
 
-/// Packets of one flow to a station that does not exist: they load no receiver.
-fn flood(size: u32, rate: Option<u64>) -> FloodPlan {
-    let port = RawPort { interface: END.to_owned(), to: Mac(rig::NO_STATION), from: None };
-    FloodPlan {
-        way: Way::Raw(port),
-        from: Host::Client.ip4(),
-        length: size + ETHERNET,
-        rate,
-        ..FloodPlan::raw(END, Host::Server.ip4(), rig::FIRST_PORT)
-    }
-}
-
 /// A link that is never full, and the class of the flow beside classes without traffic. `cbq-altq`
 /// counts a byte as at least 1 ns, so the link has no more than that.
 fn policy(scheduler: &str, classes: usize) -> String {
@@ -335,26 +321,10 @@ fn tc_lines(forwarder: Forwarder) -> Vec<String> {
     if discipline == SCHEDULERS[0] {
         return vec![format!("qdisc add dev {RIGHT} root pfifo limit 1000")];
     }
-    let class = |parent: &str, id: u32, mbit: u64| {
-        format!(
-            "class add dev {RIGHT} parent {parent} classid 1:{id} htb rate {mbit}mbit quantum 1514"
-        )
-    };
-    let queue =
-        |id: u32| format!("qdisc add dev {RIGHT} parent 1:{id} handle {id}: pfifo limit 1000");
-    vec![
-        format!("qdisc add dev {RIGHT} root handle 1: htb default 3"),
-        class("1:", 1, LINK_MBIT),
-        class("1:1", 2, FLOW_MBIT),
-        class("1:1", 3, OTHER_MBIT),
-        queue(2),
-        queue(3),
-        format!(
-            "filter add dev {RIGHT} parent 1: protocol ip prio 1 u32 match ip dport {} 0xffff \
-             flowid 1:2",
-            rig::FIRST_PORT
-        ),
-    ]
+    let terms = |mbit: u64| format!("rate {mbit}mbit quantum 1514");
+    let htb = Htb::new(3).class(0, 1, &terms(LINK_MBIT)).class(1, 2, &terms(FLOW_MBIT));
+    let htb = htb.class(1, 3, &terms(OTHER_MBIT)).queue(2, 1000).queue(3, 1000);
+    htb.flow(rig::FIRST_PORT, 2).lines()
 }
 
 /// With FIFO first, with which the others are compared.

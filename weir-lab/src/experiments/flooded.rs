@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use weir_bench::rig;
 use weir_host::netlink::Netlink;
-use weir_host::wait::pin_to_cpu;
 use weir_link::status::Status;
 use weir_testbed::{END, Host, RIGHT, Scene};
 use weir_traffic::flood::{Flood, FloodPlan};
@@ -22,11 +21,8 @@ pub(super) struct Flooded(pub Scene);
 impl Flooded {
     /// Starts it with this many classes; `extra` are lines of the deployment.
     pub fn start(classes: u32, extra: &str) -> Result<Self, String> {
-        let cpu = rig::cpus().0.map_or(String::new(), |cpu| format!("cpu = {cpu}\n"));
-        let lines = "priority = \"realtime\"\nreceive_ring = \"16384 packets\"\n";
-        let weir = program::weir()?;
-        let plan = Scene::plan(weir.get_program(), &policy(classes));
-        let plan = plan.deployment(&format!("{lines}{cpu}{extra}"));
+        let plan = program::plan_first(&policy(classes))?;
+        let plan = plan.deployment("receive_ring = \"16384 packets\"").deployment(extra);
         let mut scene = plan.prepare_in(rig::quiet_testbed().map_err(text)?)?;
         // Those who look at its page are in its network.
         let network = &scene.testbed.weir;
@@ -51,7 +47,7 @@ impl Flooded {
         let plan = FloodPlan { rate: Some(rate), duration, ..FloodPlan::raw(END, to, REST_PORT) };
         let begin = || {
             // The flood's thread takes its processor from this one.
-            rig::cpus().1.map_or(Ok(()), pin_to_cpu)?;
+            rig::pin_traffic()?;
             Flood::start(&plan)
         };
         self.0.testbed.client.run(begin).map_err(text)?.map_err(text)

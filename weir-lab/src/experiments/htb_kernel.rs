@@ -9,13 +9,10 @@
 //! spacing.
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
-use crate::tree::{CASES, Case, HEADER, Sharing, tc_lines};
-use std::collections::BTreeMap;
-use std::time::Duration;
-use weir_bench::rig::{self, Measured, Setup};
-use weir_core::ids::LeafId;
-use weir_testbed::RIGHT;
+use crate::rows::{Options, Row, Rows};
+use crate::tree::{CASES, LEAVES, Sharing, tc_lines};
+use weir_bench::rig::{self, Measured};
+use weir_host::error::SystemError;
 
 /// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -34,69 +31,38 @@ const LINKS: [(u64, u32, usize); 4] =
 /// are.
 const SPACING_NS: f64 = 400_000.0;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     for (mbit, ip, cases) in LINKS {
         for case in &CASES[..cases] {
             let subject = format!("{mbit} Mbit/s {ip} B, {}", case.name);
-            if options.wants(&subject) {
-                let measured = measure(&subject, (mbit, ip), case, options)?;
-                measured.iter().for_each(&mut *progress);
-                rows.extend(measured);
-            }
+            rows.measure(&subject, |options| {
+                let sharing = Sharing::new("htb", mbit * 1_000_000, ip, case)?;
+                measure(&subject, &sharing, mbit, options)
+            })?;
         }
     }
-    Ok(rows.into())
-}
-
-/// The rate of each flow in bit/s, by port, and of all together.
-struct Rates {
-    flows: BTreeMap<u16, f64>,
-    total: f64,
+    Ok(())
 }
 
 fn measure(
     subject: &str,
-    (mbit, ip): (u64, u32),
-    case: &Case,
+    sharing: &Sharing,
+    mbit: u64,
     options: &Options,
 ) -> Result<Vec<Row>, String> {
-    let sharing = Sharing::new("htb", mbit * 1_000_000, ip + HEADER, case)?;
-    let setup = || Setup {
-        plan: &sharing.policy.link,
-        classifier: sharing.policy.classifier(),
-        leaf_names: sharing.leaf_names(),
-        flows: &sharing.flows,
-        frame_length: sharing.frame as usize,
-        warmup: WARMUP,
-        duration: options.duration,
-    };
-    let kernel = rig::run_kernel(&setup(), &tc_lines(RIGHT, mbit))?;
-    let weir = rig::run(setup())?;
-    for (side, measured) in [("kernel", &kernel), ("Weir", &weir)] {
-        if measured.receiver_lost > 0 {
-            let lost = measured.receiver_lost;
-            return Err(format!("{subject}, {side}: the receiver lost {lost} frames; try again"));
-        }
-    }
-    let rates = |measured: &Measured| Rates {
-        flows: sharing
-            .flows
-            .iter()
-            .map(|flow| flow.port)
-            .map(|port| (port, measured.rate(port, sharing.frame)))
-            .collect(),
-        total: measured.total_rate(sharing.frame),
-    };
+    let setup = sharing.setup(options.duration);
+    let text = |error: SystemError| error.to_string();
+    let kernel = rig::run_kernel(&setup, &tc_lines(mbit)).map_err(text)?;
+    let weir = rig::run(&setup).map_err(text)?;
     let spaced = f64::from(sharing.frame) * 8e9 / (mbit as f64 * 1e6) >= SPACING_NS;
-    let judged = Judged { subject, spaced, exact: spaced && case.busy.len() == LEAVES };
-    let (kernel, weir, ideal) = (rates(&kernel), rates(&weir), sharing.ideal(case));
-    let ideal_total = ideal.values().sum();
-    let mut rows = judged.rows("total", weir.total, kernel.total, ideal_total).to_vec();
-    for (&port, &ideal) in &ideal {
-        let name = sharing.policy.leaf_name(LeafId(u32::from(port - rig::FIRST_PORT)));
-        rows.extend(judged.rows(name, weir.flows[&port], kernel.flows[&port], ideal));
+    let judged = Judged { subject, spaced, exact: spaced && sharing.flows.len() == LEAVES };
+    let ideal = sharing.ideal();
+    let total = |measured: &Measured| measured.total_rate(sharing.frame);
+    let all = ideal.values().sum();
+    let mut rows = judged.rows("total", total(&weir), total(&kernel), all).to_vec();
+    let (kernel, weir) = (sharing.rates(&kernel), sharing.rates(&weir));
+    for (port, ideal) in ideal {
+        rows.extend(judged.rows(sharing.leaf_of(port), weir[&port], kernel[&port], ideal));
     }
     Ok(rows)
 }
@@ -122,9 +88,6 @@ impl Judged<'_> {
         [kernel_row, own_row, weir_row]
     }
 }
-
-const LEAVES: usize = 4;
-const WARMUP: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -9,16 +9,14 @@
 //! delay and of the time belongs to the two ends.
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 use weir_bench::rig::{self, Forwarder};
 use weir_core::account::Histogram;
 use weir_host::error::SystemError;
-use weir_host::wait::{
-    CpuTimeOf, WaitPolicy, cpu_time, monotonic_ns, pin_to_cpu, set_exact_timers,
-};
+use weir_host::wait::{CpuTimeOf, WaitPolicy, cpu_time, monotonic_ns, set_exact_timers};
 use weir_link::pool::FramePool;
 use weir_link::port::{self, BATCH, PortConfig};
 use weir_testbed::{END, Host, Testbed};
@@ -47,25 +45,19 @@ struct Sample {
     processor_percent: f64,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
-    for (name, wait, limit) in ROWS {
-        if !options.wants(name) {
-            continue;
-        }
-        let sample = measure(wait, options.duration).map_err(|error| error.to_string())?;
-        let made = judged(name, &sample, limit);
-        made.iter().for_each(&mut *progress);
-        rows.extend(made);
-    }
-    Ok(rows.into())
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    ROWS.into_iter().try_for_each(|(name, wait, limit)| {
+        rows.measure(name, |options| {
+            let sample = measure(wait, options.duration)?;
+            Ok::<_, SystemError>(judged(name, &sample, limit))
+        })
+    })
 }
 
 fn measure(wait: Option<WaitPolicy>, duration: Duration) -> Result<Sample, SystemError> {
     let lines = [];
     let forwarder = match wait {
-        Some(wait) => Forwarder::Weir(Box::new(rig::unshaped_bridge(wait)?)),
+        Some(wait) => Forwarder::unshaped(wait)?,
         None => Forwarder::Kernel(&lines),
     };
     let (sample, _) = rig::between(forwarder, |testbed, _| drive(testbed, duration))?;
@@ -91,7 +83,7 @@ fn drive(testbed: &Testbed, duration: Duration) -> Result<Sample, SystemError> {
 /// Sends this many packets at their rate, each with the instant at which it is sent.
 fn send(packets: u64) -> Result<(), SystemError> {
     let failed = |cause| SystemError::new("send packets with stamps", cause);
-    pin()?;
+    rig::pin_traffic()?;
     set_exact_timers()?;
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed)?;
     socket.connect(SocketAddr::new(Host::Server.ip4(), rig::FIRST_PORT)).map_err(failed)?;
@@ -106,7 +98,7 @@ fn send(packets: u64) -> Result<(), SystemError> {
 
 /// Receives until then, and returns the delays by the kernel's stamps.
 fn receive(until: u64) -> Result<Histogram, SystemError> {
-    pin()?;
+    rig::pin_traffic()?;
     // Without it the server's kernel would refuse each packet by ICMP.
     let _listening = UdpSocket::bind(SocketAddr::new(Host::Server.ip4(), rig::FIRST_PORT))
         .map_err(|cause| SystemError::new("listen for packets", cause))?;
@@ -125,11 +117,6 @@ fn receive(until: u64) -> Result<Histogram, SystemError> {
         thread::sleep(RECEIVE_PAUSE);
     }
     Ok(delays)
-}
-
-/// Sender and receiver share the processor that the bridge does not have.
-fn pin() -> Result<(), SystemError> {
-    rig::cpus().1.map_or(Ok(()), pin_to_cpu)
 }
 
 /// Returns the stamp at the end of a packet of this experiment.

@@ -4,7 +4,8 @@
 //! measures all sheets that name it. Weir's own need no sheet: they measure and judge rows.
 
 use crate::claims::{self, Measured, Outcome, Request, Run, Sheet};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Options, Results, Row, Rows};
+use weir_bench::rig;
 
 /// The registry's entry for an experiment.
 pub struct Experiment {
@@ -25,29 +26,43 @@ pub type Measure = fn(&Run<'_>) -> Result<Measured, String>;
 #[derive(Clone, Copy)]
 pub struct Own {
     /// It needs private networks, and so privileges.
-    pub live: bool,
+    pub is_live: bool,
     /// It runs scenarios from files.
     pub takes_file: bool,
     /// It has plots for `--plot`.
     pub draws: bool,
-    /// Runs the whole experiment.
-    pub run: RunOwn,
+    measure: MeasureOwn,
 }
 
+/// Measures the requested rows; networks can be made by then if the experiment is live.
+type MeasureOwn = fn(&mut Rows<'_>) -> Result<(), String>;
+
 impl Own {
+    /// Measures, and passes each row to `progress` at once. Call it before any thread is started.
+    ///
+    /// # Errors
+    /// When private networks are needed and cannot be made, or a measurement fails.
+    pub fn run(
+        &self,
+        options: &Options,
+        progress: &mut dyn FnMut(&Row),
+    ) -> Result<Results, String> {
+        let _first = if self.is_live { rig::prepare()? } else { None };
+        let mut rows = Rows::new(options, progress);
+        (self.measure)(&mut rows)?;
+        Ok(rows.results)
+    }
+
     /// One on real packets.
-    const fn live(run: RunOwn) -> Self {
-        Self { live: true, ..Self::simulated(run) }
+    const fn live(measure: MeasureOwn) -> Self {
+        Self { is_live: true, ..Self::simulated(measure) }
     }
 
     /// One in virtual time.
-    const fn simulated(run: RunOwn) -> Self {
-        Self { live: false, takes_file: false, draws: false, run }
+    const fn simulated(measure: MeasureOwn) -> Self {
+        Self { is_live: false, takes_file: false, draws: false, measure }
     }
 }
-
-/// Measures, passes each row to the caller at once, and returns all of them, and plots.
-pub type RunOwn = fn(&Options, &mut dyn FnMut(&Row)) -> Result<Results, String>;
 
 /// Returns the experiment of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {

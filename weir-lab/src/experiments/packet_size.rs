@@ -4,7 +4,7 @@
 //! §6.3, Figure 22].
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::Packet;
 use weir_core::units::{Duration, Instant};
@@ -43,17 +43,14 @@ const SHARE: f64 = 500e3;
 /// Long enough that a packet of 9180 bytes is 0.04 % of the bytes sent.
 const SECONDS: u64 = 400;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let mut rows = Vec::new();
-    for size in SIZES {
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    SIZES.into_iter().try_for_each(|size| {
         let subject = format!("{size} B");
-        if options.wants(&subject) {
-            let row = Row::rate(subject, rate_alone(size)?, SHARE, LIMIT);
-            progress(&row);
-            rows.push(row);
-        }
-    }
-    Ok(rows.into())
+        rows.measure(&subject, |_| {
+            let rate = rate_alone(size)?;
+            Ok::<_, String>([Row::rate(subject.clone(), rate, SHARE, LIMIT)])
+        })
+    })
 }
 
 /// Returns the rate of the class when it is always backlogged, in bit/s.

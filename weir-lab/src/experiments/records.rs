@@ -6,7 +6,7 @@
 //! itself, so a record that is whole has every frame.
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -39,25 +39,16 @@ const COST_PERCENT: f64 = 15.0;
 const PAIRS: u32 = 5;
 const FRAME: usize = 60;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
-    let mut tell = |row: Row| {
-        progress(&row);
-        rows.push(row);
-    };
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     for number in 0..RECORDS.max(SCHEDULERS.len()) {
         let scheduler = SCHEDULERS[number % SCHEDULERS.len()].descriptor.keyword;
         let subject = format!("record {} of {scheduler}", number + 1);
-        if options.wants(&subject) {
+        rows.measure(&subject, |options| {
             let (text, policy) = policy_of(scheduler)?;
-            tell(identical(subject, &text, &policy, options.duration)?);
-        }
+            identical(subject.clone(), &text, &policy, options.duration).map(Some)
+        })?;
     }
-    if options.wants(COST) {
-        cost(options.duration)?.into_iter().for_each(tell);
-    }
-    Ok(rows.into())
+    rows.measure(COST, |options| cost(options.duration))
 }
 
 /// Returns a policy of this scheduler that it takes: with rates, with shares, or with neither.
@@ -161,9 +152,7 @@ fn between<T>(
     policy: &Policy,
     traffic: impl FnOnce(&Testbed, &Board) -> Result<T, SystemError>,
 ) -> Result<(T, Status), SystemError> {
-    let lanes = [rig::policy_lane(0, policy)?, rig::policy_lane(1, policy)?];
-    let config = rig::bridge_config(lanes, rig::cpus().0);
-    rig::between(Forwarder::Weir(Box::new(config)), |testbed, board| {
+    rig::between(Forwarder::weir(policy, policy)?, |testbed, board| {
         traffic(testbed, board.expect("the bridge has a board"))
     })
 }
@@ -283,9 +272,7 @@ fn setup<'a>(
     duration: Duration,
 ) -> Setup<'a> {
     Setup {
-        plan: &policy.link,
-        classifier: policy.classifier(),
-        leaf_names: Vec::new(),
+        policy,
         flows,
         frame_length: if warmup == WARMUP { FRAME } else { FRAME_UNDER_LOAD },
         warmup,

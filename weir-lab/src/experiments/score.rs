@@ -5,10 +5,9 @@
 //! percentile within 25 % or 1 ms, the rate within 1 %. A deviation is in parts of what is allowed.
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_bench::rig;
 use weir_bench::score::calibrate::{self, Calibration};
 use weir_bench::score::{Pair, SCENARIOS, Side};
 use weir_show::{Kind, Plot};
@@ -24,24 +23,21 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 type Classes = BTreeMap<String, Side>;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    let options = rows.options;
     let mut pairs = Pair::read_all(SCENARIOS, options.duration)?;
     pairs.retain(|pair| options.wants(&pair.name));
     if pairs.is_empty() {
-        return Ok(Results::default());
+        return Ok(());
     }
-    let _first = rig::prepare()?;
     let calibration = calibrate::probe(options.duration.clamp(PROBE_MIN, PROBE_MAX))?;
-    let mut rows = vec![Row::shown("calibration".to_owned(), calibrated(&calibration))];
+    rows.add(Row::shown("calibration".to_owned(), calibrated(&calibration)));
     let mut pictures = Pictures::default();
-    progress(&rows[0]);
     for pair in pairs {
-        let made = measure(&pair, &calibration.host, &mut pictures)?;
-        made.iter().for_each(&mut *progress);
-        rows.extend(made);
+        rows.extend(measure(&pair, &calibration.host, &mut pictures)?);
     }
-    let (plots, notes) = pictures.done();
-    Ok(Results { rows, plots, notes })
+    (rows.results.plots, rows.results.notes) = pictures.done();
+    Ok(())
 }
 
 fn calibrated(calibration: &Calibration) -> String {

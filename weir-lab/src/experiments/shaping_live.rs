@@ -9,7 +9,7 @@
 
 use super::{Experiment, Own};
 use crate::busy::Busy;
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use std::time::Duration;
 use weir_bench::rig::{self, Flow, Measured, Setup};
 use weir_core::units::Rate;
@@ -38,25 +38,20 @@ const PACKETS_PER_SECOND_MAX: u64 = 500_000;
 /// Bytes that the policy counts beside the IP packet.
 const HEADER: u32 = 14;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     let mut measure = |point: &Point, side: Side| {
         let subject = format!("{} Mbit/s, {} B{}", point.bits / 1_000_000, point.ip, side.suffix());
-        if options.wants(&subject) {
-            rows.push(point.measure(subject, side, options.duration)?);
-            progress(&rows[rows.len() - 1]);
-        }
-        Ok::<_, String>(())
+        rows.measure(&subject, |options| {
+            point.measure(subject.clone(), side, options.duration).map(Some)
+        })
     };
     for point in grid() {
         measure(&point, Side::Weir)?;
         measure(&point, Side::Kernel)?;
     }
-    for (mbit, ip) in LOADED {
-        measure(&Point { bits: mbit * 1_000_000, ip }, Side::WeirLoaded)?;
-    }
-    Ok(rows.into())
+    LOADED
+        .into_iter()
+        .try_for_each(|(mbit, ip)| measure(&Point { bits: mbit * 1_000_000, ip }, Side::WeirLoaded))
 }
 
 /// Every rate with every length that it needs few enough packets for.
@@ -120,18 +115,17 @@ impl Point {
         let policy = rig::policy(&self.policy()).map_err(|error| error.to_string())?;
         let offered = Rate::new(self.bits * OFFERED_PERCENT / 100).ok_or("the rate is zero")?;
         let setup = Setup {
-            plan: &policy.link,
-            classifier: policy.classifier(),
-            leaf_names: vec!["all".to_owned()],
+            policy: &policy,
             flows: &[Flow { port: rig::FIRST_PORT, rate: offered }],
             frame_length: self.frame() as usize,
             warmup: WARMUP,
             duration,
         };
-        match side {
-            Side::Weir | Side::WeirLoaded => rig::run(setup),
+        let measured = match side {
+            Side::Weir | Side::WeirLoaded => rig::run(&setup),
             Side::Kernel => rig::run_kernel(&setup, &self.tc_lines()),
-        }
+        };
+        measured.map_err(|error| error.to_string())
     }
 
     /// The line is ten times as fast, so that the class shapes, not the line. The burst is the

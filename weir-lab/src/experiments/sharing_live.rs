@@ -4,9 +4,9 @@
 //! result of its own rules for the same arrivals in virtual time.
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
-use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, MBITS, SCHEDULERS, Sharing};
-use weir_bench::rig::{self, Setup};
+use crate::rows::{Options, Row, Rows};
+use crate::tree::{CASES, IP_LENGTHS, MBITS, SCHEDULERS, Sharing};
+use weir_bench::rig;
 
 /// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -19,20 +19,17 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// The limit in percent of the expected rate, for every class.
 const LIMIT: f64 = 1.0;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     for (scheduler, mbit, ip) in links() {
         for case in CASES {
             let subject = format!("{scheduler} {mbit} Mbit/s {ip} B, {}", case.name);
-            if options.wants(&subject) {
-                let sharing = Sharing::new(scheduler, mbit * 1_000_000, ip + HEADER, case)?;
-                rows.push(measure(subject, &sharing, case, options)?);
-                progress(&rows[rows.len() - 1]);
-            }
+            rows.measure(&subject, |options| {
+                let sharing = Sharing::new(scheduler, mbit * 1_000_000, ip, case)?;
+                worst(&subject, &sharing, options).map(Some)
+            })?;
         }
     }
-    Ok(rows.into())
+    Ok(())
 }
 
 /// Returns every scheduler at every rate with every length.
@@ -43,26 +40,8 @@ fn links() -> impl Iterator<Item = (&'static str, u64, u32)> {
 }
 
 /// Measures one case; the class that is furthest off decides.
-fn measure(
-    subject: String,
-    sharing: &Sharing,
-    case: &Case,
-    options: &Options,
-) -> Result<Row, String> {
-    let expected = sharing.expected(case)?;
-    let measured = rig::run(Setup {
-        plan: &sharing.policy.link,
-        classifier: sharing.policy.classifier(),
-        leaf_names: sharing.leaf_names(),
-        flows: &sharing.flows,
-        frame_length: sharing.frame as usize,
-        warmup: std::time::Duration::from_secs(1),
-        duration: options.duration,
-    })?;
-    if measured.receiver_lost > 0 {
-        let lost = measured.receiver_lost;
-        return Err(format!("{subject}: the receiver lost {lost} frames; nothing was measured"));
-    }
-    let rate = |port: u16| measured.rate(port, sharing.frame);
-    Ok(sharing.worst(subject, &expected, rate, LIMIT))
+fn worst(subject: &str, sharing: &Sharing, options: &Options) -> Result<Row, String> {
+    let expected = sharing.expected()?;
+    let measured = rig::run(&sharing.setup(options.duration)).map_err(|why| why.to_string())?;
+    Ok(sharing.worst(subject, &expected, &sharing.rates(&measured), LIMIT))
 }

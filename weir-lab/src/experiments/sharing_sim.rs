@@ -2,8 +2,8 @@
 //! 100 Gbit/s. Without timer and machine, any error is due to the rules.
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
-use crate::tree::{CASES, Case, HEADER, IP_LENGTHS, Sharing};
+use crate::rows::Rows;
+use crate::tree::{CASES, IP_LENGTHS, Sharing};
 
 /// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -31,34 +31,22 @@ const LINKS: [(u64, [u32; 2]); 8] = [
 /// as in the ideal: `htb` divides it by quanta of leaves, `hfsc` as `cbq`.
 const SUBJECTS: [(&str, usize); 3] = [("cbq", CASES.len()), ("htb", 1), ("hfsc", CASES.len())];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     let links = LINKS.into_iter().flat_map(|(bits, lengths)| lengths.map(|ip| (bits, ip)));
-    let mut rows = Vec::new();
-    for link in links {
+    for (bits, ip) in links {
         for (scheduler, cases) in SUBJECTS {
             for case in &CASES[..cases] {
-                let (rate, ip) = (rate_text(link.0), link.1);
-                let subject = format!("{scheduler} {rate} {ip} B, {}", case.name);
-                if options.wants(&subject) {
-                    rows.push(worst(scheduler, link, case, subject)?);
-                    rows.last().into_iter().for_each(&mut *progress);
-                }
+                let subject = format!("{scheduler} {} {ip} B, {}", rate_text(bits), case.name);
+                rows.measure(&subject, |_| {
+                    let sharing = Sharing::new(scheduler, bits, ip, case)?;
+                    let simulated = sharing.simulate()?;
+                    let row = sharing.worst(&subject, &sharing.ideal(), &simulated, LIMIT);
+                    Ok::<_, String>([row])
+                })?;
             }
         }
     }
-    Ok(rows.into())
-}
-
-fn worst(
-    scheduler: &'static str,
-    (bits, ip): (u64, u32),
-    case: &Case,
-    subject: String,
-) -> Result<Row, String> {
-    let sharing = Sharing::new(scheduler, bits, ip + HEADER, case)?;
-    let simulated = sharing.simulate()?;
-    let rate = |port: u16| simulated.get(&port).copied().unwrap_or(0.0);
-    Ok(sharing.worst(subject, &sharing.ideal(case), rate, LIMIT))
+    Ok(())
 }
 
 fn rate_text(bits: u64) -> String {

@@ -8,7 +8,7 @@
 use super::flooded::{FRAMES_PER_SECOND, Flooded, losses, lost, passed};
 use super::processes::processor_ns;
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -18,7 +18,6 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_bench::rig;
 use weir_gateway::api;
-use weir_host::wait::pin_to_cpu;
 use weir_link::status::Status;
 use weir_testbed::has_argument;
 
@@ -50,15 +49,10 @@ const LOOKS: [Look; 2] = [
     Look { name: "a scrape a second", classes: 1000, extra: "", each: &[scraper] },
 ];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
-    for look in LOOKS.iter().filter(|look| options.wants(look.name)) {
-        let made = measure(look, options.duration)?;
-        made.iter().for_each(&mut *progress);
-        rows.extend(made);
-    }
-    Ok(rows.into())
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    LOOKS
+        .iter()
+        .try_for_each(|look| rows.measure(look.name, |options| measure(look, options.duration)))
 }
 
 /// The frames and processor time of the link so far.
@@ -152,7 +146,7 @@ fn spell(
         for each in answers.iter().flat_map(|_| look.each) {
             scope.spawn(|| {
                 // Browsers are on other machines: here they leave the link its processor.
-                let _anywhere = rig::cpus().1.map_or(Ok(()), pin_to_cpu);
+                let _anywhere = rig::pin_traffic();
                 answers.iter().for_each(|answers| each(link, &stop, answers));
             });
         }

@@ -335,7 +335,7 @@ fn headers_that_do_not_fit_are_refused() {
 fn hostile_headers_never_panic() {
     let mut random = Random::new(0x5eed_0001);
     let mut planned = 0;
-    for round in 0..200_000 {
+    for round in 0..40_000 {
         let (frame, header) = random.mutated();
         let tag = (random.below(4) == 0).then_some(Tag { tpid: 0x8100, tci: 7 });
         let Ok(plan) = plan(&frame, &header) else {
@@ -350,7 +350,7 @@ fn hostile_headers_never_panic() {
             assert_eq!(plan.write(&frame, tag, index, &mut []).unwrap_or(0), 0, "round {round}");
         }
     }
-    assert!(planned > 20_000, "only {planned} rounds got past the checks: the test proves nothing");
+    assert!(planned > 4_000, "only {planned} rounds got past the checks: the test proves nothing");
 }
 
 /// Seeded draws of headers and frames: a seed always gives the same.

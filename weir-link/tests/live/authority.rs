@@ -4,15 +4,14 @@
 
 #![allow(unsafe_code)]
 
+use crate::support::lanes::{both_ways, by_ethertype};
 use crate::support::locked;
 use crate::support::raw;
 use crate::support::traffic::{Ends, echo, echo_after_change, ends};
 use weir_testbed::rows::{self, Failed, Need};
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -22,16 +21,15 @@ use raw::Raw;
 use weir_core::classify::InterfaceId;
 use weir_host::channel::Channel;
 use weir_host::netns::NetNs;
-use weir_host::wait::WaitPolicy;
 use weir_link::authority::{AuthorityClient, AuthorityServer};
-use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
+use weir_link::bridge::{Bridge, BridgeConfig, BridgePort};
 use weir_link::pool::FramePool;
 use weir_link::port::{self, Port, PortConfig, PortState};
 use weir_link::sorter::{SortPlan, Sorting};
-use weir_link::status::{Board, PortStatus, Status};
+use weir_link::status::{PortStatus, Status};
 use weir_testbed::{
-    END, Ends as Way, Host, LEFT, Netlink, PATIENCE, RIGHT, Stream, StreamConfig, Testbed,
-    TestbedConfig, until, until_ok, until_seen,
+    END, Ends as Way, Host, LEFT, Netlink, PATIENCE, RIGHT, RunningBridge, Stream, StreamConfig,
+    Testbed, TestbedConfig, until, until_ok, until_seen,
 };
 
 type Outcome<T = ()> = Result<T, Failed>;
@@ -65,16 +63,6 @@ pub fn rows() -> impl Iterator<Item = rows::Row> {
 
 const PLAIN: TestbedConfig =
     TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true, has_ipv6: true };
-/// Frames of one ethertype go to ring 1.
-const POLICY: &str = "
-    [link]
-    rate = \"1 Gbit/s\"
-    scheduler = \"fifo\"
-    [class.other]
-    match = [{ ethertype = \"0x88b6\" }]
-    [class.rest]
-    default = true
-";
 const EXPERIMENT: [u8; 2] = [0x88, 0xb5];
 const OTHER_EXPERIMENT: [u8; 2] = [0x88, 0xb6];
 
@@ -116,43 +104,30 @@ impl Keeper {
 }
 
 /// A bridge on a thread that is locked in.
-struct Forwarder {
-    stop: Arc<AtomicBool>,
-    board: Arc<Board>,
-    wake: std::io::PipeWriter,
-    /// Open as long as the loop reads it.
-    _woken: std::io::PipeReader,
-    thread: JoinHandle<weir_host::error::Result<Status>>,
-}
+struct Forwarder(RunningBridge);
 
 impl Forwarder {
     fn start(client: &AuthorityClient, kinds: [(&str, &str); 2], carrier: bool) -> Outcome<Self> {
         let config = bridge(kinds, carrier)?.through(client);
-        let (stop, board) = (Arc::new(AtomicBool::new(false)), Arc::new(Board::new()));
-        let (stopped, answered) = (Arc::clone(&stop), Arc::clone(&board));
-        let (woken, wake) = std::io::pipe()?;
-        let descriptor = woken.as_raw_fd();
-        let thread = thread::spawn(move || {
+        Ok(Self(RunningBridge::start(move || {
             locked::lock_in().expect("a thread may give up what it has");
-            let mut bridge = Bridge::open(config)?;
-            bridge.run(&stopped, &[descriptor], &answered)?;
-            Ok(bridge.status())
-        });
-        Ok(Self { stop, board, wake, _woken: woken, thread })
+            Bridge::open(config)
+        })?))
     }
 
     /// Opens or closes the intake, and waits until that is so.
     fn set_intake(&mut self, open: bool) -> Outcome {
-        self.board.intake.want(open);
-        self.wake.write_all(&[1])?;
-        let done = self.board.intake.wait(open, PATIENCE).ok_or("the loop runs")?;
+        let intake = &self.0.board().intake;
+        intake.want(open);
+        self.0.wake();
+        let done = intake.wait(open, PATIENCE).ok_or("the loop runs")?;
         if done.by_all { Ok(()) } else { Err(format!("not by all ports: {open}").into()) }
     }
 
     /// Waits until the ports are as they should be.
     fn await_ports(&self, what: &str, is_so: impl Fn(&[PortStatus]) -> bool) -> Outcome {
-        until_ok(what, || match self.board.ask(PATIENCE) {
-            Some(status) if is_so(&status.ports) => Ok(()),
+        until_ok(what, || match self.0.status() {
+            Ok(status) if is_so(&status.ports) => Ok(()),
             other => Err(format!("{:#?}", other.map(|status| status.ports))),
         })?;
         Ok(())
@@ -172,18 +147,13 @@ impl Forwarder {
     }
 
     fn stop(self) -> Outcome<Status> {
-        self.stop.store(true, Ordering::Relaxed);
-        Ok(self.thread.join().expect("the bridge does not panic")?)
+        Ok(self.0.stop()?)
     }
-}
-
-fn policy() -> weir_policy::Policy {
-    weir_policy::parse(POLICY, "policy.toml").plan.expect("a sound policy")
 }
 
 /// Returns two ports, each an interface and a kind.
 fn configs(kinds: [(&str, &str); 2]) -> Vec<PortConfig> {
-    let plan = SortPlan::of_policy(&policy());
+    let plan = SortPlan::of_policy(&by_ethertype());
     let port = |(number, (interface, kind)): (u16, (&str, &str))| PortConfig {
         kind: kind.to_owned(),
         sorting: Some(Sorting::of(&plan, InterfaceId(number))),
@@ -193,20 +163,8 @@ fn configs(kinds: [(&str, &str); 2]) -> Vec<PortConfig> {
 }
 
 fn bridge(kinds: [(&str, &str); 2], passes_carrier: bool) -> Outcome<BridgeConfig> {
-    let configs = configs(kinds);
-    Ok(BridgeConfig {
-        ports: (0..).zip(configs).map(|(n, config)| BridgePort::new(n, config)).collect(),
-        lanes: vec![
-            LaneConfig::new("forth", (vec![0], 1), &policy())?,
-            LaneConfig::new("back", (vec![1], 0), &policy())?,
-        ],
-        wait: WaitPolicy::Hybrid,
-        // No frame is too old, however long the machine makes the bridge pause.
-        lag_max: weir_core::units::Duration::from_secs(3600),
-        cpu: None,
-        passes_carrier,
-        intake: true,
-    })
+    let ports = (0..).zip(configs(kinds)).map(|(n, config)| BridgePort::new(n, config));
+    Ok(both_ways(ports.collect(), &by_ethertype(), passes_carrier)?)
 }
 
 /// A server for these ports in Weir's namespace, and a bridge that uses it, with an open intake.
@@ -420,7 +378,7 @@ fn host_is_shaped() -> Outcome {
     connect_machine(&testbed)?;
     forwarder.await_up([1, 1])?;
     echo_after_change(machine(), 1000)?;
-    let before = forwarder.board.ask(PATIENCE).ok_or("the loop answers")?;
+    let before = forwarder.0.status()?;
     echo(machine(), 1000)?;
     let after = forwarder.stop()?;
     for (before, after) in before.ports.iter().zip(&after.ports) {

@@ -18,14 +18,15 @@ use std::thread;
 use bridge::Bridge;
 use raw::Raw;
 use weir_host::claim::{Claim, ClaimConfig, ClaimPort};
-use weir_host::netlink::{Mac, VethEnd};
+use weir_host::netlink::Mac;
 use weir_host::netns::{self, NetNs};
 use weir_host::robust::{self, Word};
 use weir_host::tap::{Side, Tap};
 use weir_host::wait::WaitPolicy;
 use weir_policy::deployment::OnExit;
 use weir_testbed::{
-    END, Host, LEFT, Netlink, RIGHT, Stream, StreamConfig, Testbed, TestbedConfig, until, until_ok,
+    CableEnd, END, Host, LEFT, Netlink, RIGHT, Stream, StreamConfig, Testbed, TestbedConfig,
+    connect, until, until_ok,
 };
 
 type Outcome<T = ()> = Result<T, Failed>;
@@ -241,17 +242,12 @@ fn no_frame_comes_twice() -> Outcome {
 /// Adds cables to the machine in the middle: each ends in `outside`, at an interface of its name
 /// with an `x` behind it.
 fn add_cables(testbed: &Testbed, outside: &NetNs, names: &[&str]) -> Outcome {
-    let mut weir = Netlink::open_in(&testbed.weir)?;
-    let mut far = Netlink::open_in(outside)?;
-    for (number, name) in names.iter().enumerate() {
-        let end = format!("{name}x");
-        let number = number as u8;
-        let near = VethEnd { name, namespace: &testbed.weir, mac: Mac([2, 0, 0, 0, 0x79, number]) };
-        let end_mac = Mac([2, 0, 0, 0, 0x7a, number]);
-        let far_end = VethEnd { name: &end, namespace: outside, mac: end_mac };
-        weir.add_veth(near, far_end, 1500)?;
-        weir.set_up(name, true)?;
-        far.set_up(&end, true)?;
+    for (number, name) in (0..).zip(names) {
+        let (weir, addresses, end) = (&testbed.weir, &[], format!("{name}x"));
+        let [mac, end_mac] = [0x79, 0x7a].map(|kind| Mac([2, 0, 0, 0, kind, number]));
+        let near = CableEnd { namespace: weir, name, mac, addresses };
+        let far = CableEnd { namespace: outside, name: &end, mac: end_mac, addresses };
+        connect([near, far], 1500)?;
     }
     Ok(())
 }

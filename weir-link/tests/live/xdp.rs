@@ -5,6 +5,7 @@
 
 use crate::ports::{moves_away_and_back, never_gone, pulled_cable, set_down_and_up};
 use crate::support::bridge;
+use crate::support::lanes::by_ethertype;
 use crate::support::raw::Raw;
 use crate::support::traffic::{echo, ends, super_packets, transfer};
 use weir_testbed::rows::{self, Failed, Need};
@@ -221,19 +222,8 @@ fn mtu_raised() -> Outcome {
 
 /// Frames of one ethertype go to ring 1.
 fn sorted_by_ethertype() -> Sorting {
-    let policy = weir_policy::parse(POLICY, "policy.toml").plan.expect("a sound policy");
-    Sorting::of(&SortPlan::of_policy(&policy), InterfaceId(0))
+    Sorting::of(&SortPlan::of_policy(&by_ethertype()), InterfaceId(0))
 }
-
-const POLICY: &str = "
-    [link]
-    rate = \"1 Gbit/s\"
-    scheduler = \"fifo\"
-    [class.other]
-    match = [{ ethertype = \"0x88b6\" }]
-    [class.rest]
-    default = true
-";
 
 /// Opens a port of 64 slots, floods it while it does not receive, and returns it with its pool,
 /// which has `frames` frames.

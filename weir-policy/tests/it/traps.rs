@@ -165,6 +165,7 @@ fn what_reading_a_value_finds_has_its_fix() {
     check_fix(&format!("{rate}\nzzzzzzz = 3 # what"), rate);
     check_fix(&format!("{rate}\nqueue = {{ zzzzzzz = 3 }}"), &format!("{rate}\nqueue = {{  }}"));
     check_fix("rate = \"9 mbps\"\ndefault = true", rate);
+    check_fix("rate = \"9 Mbit\"\ndefault = true", rate);
     check_fix(&format!("{rate}\nshare = \"10 %\""), rate);
     let queue = |word: &str| format!("{rate}\nqueue = {{ dropper = \"{word}\" }}");
     check_fix(&queue("tial"), &queue("tail"));

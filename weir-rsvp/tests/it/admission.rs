@@ -402,4 +402,4 @@ fn admission_is_never_wrong_against_sums_and_bounds_computed_anew() {
 /// A place must have a curve.
 const CURVE: &str = ", rate = \"1 kbit/s\"";
 /// Cases of which each is computed twice.
-const CASES: u32 = 10_000;
+const CASES: u32 = 3_000;

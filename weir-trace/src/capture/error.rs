@@ -132,6 +132,9 @@ impl CaptureError {
     fn cure(&self) -> String {
         match &self.fault {
             CaptureFault::Open { .. } => "check the path and your permission to read it".into(),
+            CaptureFault::NotACapture { magic } if magic.starts_with(SNOOP) => {
+                "convert it with `editcap -F pcapng IN OUT`".into()
+            }
             CaptureFault::Read(_) => "check the disk or the pipe it comes from".into(),
             CaptureFault::NotACapture { .. } | CaptureFault::Version { .. } => {
                 "give a pcap or pcapng file, plain or in gzip or zstd, or convert it with \
@@ -176,6 +179,9 @@ impl fmt::Display for CaptureFault {
             }
             Self::ZstdWindow(window) => write!(f, "the zstd stream has {window}"),
             Self::NotACapture { magic } if magic.is_empty() => f.write_str("the file is empty"),
+            Self::NotACapture { magic } if magic.starts_with(SNOOP) => {
+                f.write_str("it is a capture of Solaris' snoop (RFC 1761), which is not read")
+            }
             Self::NotACapture { magic } => {
                 write!(f, "a file that begins with {} is not a capture", hexadecimal(magic))
             }
@@ -234,6 +240,9 @@ impl std::error::Error for CaptureError {
         }
     }
 }
+
+/// The first bytes of a capture of snoop [rfc1761].
+const SNOOP: &[u8] = b"snoo";
 
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -457,6 +457,11 @@ fn the_whole_message_names_fault_place_and_cure() {
     assert_eq!(message(b""), format!("{start}the file is empty; {convert}"));
     let expected = format!("{start}a file that begins with 504b0304 is not a capture; {convert}");
     assert_eq!(message(b"PK\x03\x04zip"), expected);
+    let snoop = format!(
+        "{start}it is a capture of Solaris' snoop (RFC 1761), which is not read; convert it with \
+         `editcap -F pcapng IN OUT`"
+    );
+    assert_eq!(message(b"snoop\0\0\0\0\0\0\x02"), snoop);
     assert_eq!(message(&gzip(b"PK\x03\x04zip")), expected);
     let header = &one_record().bytes[..20];
     assert_eq!(

@@ -1,7 +1,8 @@
 //! Causes as sentences and tables.
 
 use super::{Causes, DropGroup, Story, Turns};
-use std::collections::BTreeMap;
+use crate::explain::Parts;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use weir_core::sched::Regulation;
 use weir_policy::table::{Table, megabits, millis};
@@ -13,8 +14,8 @@ impl fmt::Display for Causes {
         if !self.stories.is_empty() {
             f.write_str("\n")?;
         }
-        for story in &self.stories {
-            write!(f, "\n{story}")?;
+        for stories in alike(&self.stories) {
+            write!(f, "\n{}", Alike(&stories))?;
         }
         if !self.loans.is_empty() {
             write!(f, "\n\nwho borrowed, in Mbit/s:\n{}", self.loan_table())?;
@@ -83,61 +84,147 @@ impl DropGroup {
 
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { class, number, offered_s, bytes, .. } = self;
-        let ended = match self.dropped {
-            Some(reason) => format!("was dropped ({reason}) after"),
-            None => "waited".to_owned(),
-        };
-        write!(
-            f,
-            "{class}'s packet {number} ({bytes} B, offered at {offered_s:.6} s) {ended} {}",
-            shown(self.total_ms)
-        )?;
+        Alike(&[self]).fmt(f)
+    }
+}
+
+/// A part of the delay, in ms.
+type Part = fn(&Story) -> f64;
+
+/// Packets of one class that waited about as long for the same reasons, at least one.
+struct Alike<'a>(&'a [&'a Story]);
+
+/// Returns the stories in groups that are alike, by the first of each.
+fn alike(stories: &[Story]) -> Vec<Vec<&Story>> {
+    let mut groups: Vec<Vec<&Story>> = Vec::new();
+    for story in stories {
+        match groups.iter_mut().find(|group| story.is_like(group[0])) {
+            Some(group) => group.push(story),
+            None => groups.push(vec![story]),
+        }
+    }
+    groups
+}
+
+impl fmt::Display for Alike<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stories = self.0;
+        let Story { class, number, offered_s, dropped, lender, .. } = stories[0];
+        let bytes = self.range(|story| story.bytes.into(), |bytes| format!("{bytes}"));
+        match stories.len() {
+            1 => {
+                write!(f, "{class}'s packet {number} ({bytes} B, offered at {offered_s:.6} s)")?;
+            }
+            count => {
+                let numbers = self.range(|story| story.number as f64, |number| format!("{number}"));
+                let offered = self.range(|story| story.offered_s, |at| format!("{at:.3}"));
+                write!(
+                    f,
+                    "{count} packets of {class} (numbers {numbers}, {bytes} B, offered at \
+                     {offered} s)"
+                )?;
+            }
+        }
+        let waited = self.time(|story| story.total_ms);
+        match dropped {
+            Some(reason) if stories.len() == 1 => {
+                write!(f, " was dropped ({reason}) after {waited}")?;
+            }
+            Some(reason) => write!(f, " were dropped ({reason}) after {waited}")?,
+            None => write!(f, " waited {waited}")?,
+        }
         let parts = self.clauses();
         if !parts.is_empty() {
             write!(f, ": {}", parts.join(", "))?;
         }
         f.write_str(".")?;
-        if !self.others.is_empty() {
-            let other = |(class, turns): (&String, &Turns)| format!("{class} {}", turns.text());
-            let others: Vec<String> = self.others.iter().map(other).collect();
+        let others: BTreeSet<&String> = stories.iter().flat_map(|row| row.others.keys()).collect();
+        if !others.is_empty() {
+            let other = |&other: &&String| {
+                let sent = |story: &Story| story.others.get(other).copied().unwrap_or_default();
+                format!("{other} {}", self.turns(sent))
+            };
+            let others: Vec<String> = others.iter().map(other).collect();
             write!(f, " Meanwhile others sent: {}.", others.join(", "))?;
         }
-        if let Some(lender) = &self.lender {
-            write!(f, " `{lender}` lent for it.")?;
+        if let Some(lender) = lender {
+            write!(f, " `{lender}` lent for {}.", if stories.len() == 1 { "it" } else { "them" })?;
         }
-        match (self.host_ms, self.port_ms) {
-            (Some(host), Some(port)) => write!(
-                f,
-                " The run loop handed it out {} late, and the port took it {} after.",
-                shown(host),
-                shown(port)
-            ),
-            (Some(host), None) => write!(f, " The run loop handed it out {} late.", shown(host)),
-            _ => Ok(()),
+        self.write_host(f)
+    }
+}
+
+impl Alike<'_> {
+    /// Writes how late the run loop handed them out and how long the port took, where recorded.
+    fn write_host(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let them = if self.0.len() == 1 { "it" } else { "them" };
+        if self.0.iter().all(|story| story.host_ms.is_some()) {
+            let host = self.time(|story| story.host_ms.unwrap_or_default());
+            write!(f, " The run loop handed {them} out {host} late")?;
+            if self.0.iter().all(|story| story.port_ms.is_some()) {
+                let port = self.time(|story| story.port_ms.unwrap_or_default());
+                write!(f, ", and the port took {them} {port} after")?;
+            }
+            f.write_str(".")?;
         }
+        Ok(())
+    }
+
+    /// Each part that is not zero, as a clause.
+    fn clauses(&self) -> Vec<String> {
+        let own = match self.0.iter().all(|story| story.own.packets == 0) {
+            true => "while the line sent the packet before it in its own queue".to_owned(),
+            false => format!("behind {} of its own queue", self.turns(|story| story.own)),
+        };
+        let rule = |regulation| self.0[0].rule(regulation);
+        let rows: [(Part, String); 7] = [
+            (|story| story.parts_ms.own_leaf, own),
+            (|story| story.parts_ms.line_busy, "first in its queue while the line was busy".into()),
+            (|story| story.parts_ms.tokens, rule(Regulation::Tokens)),
+            (|story| story.parts_ms.undertime, rule(Regulation::Undertime)),
+            (|story| story.parts_ms.ceiling, rule(Regulation::Ceiling)),
+            (|story| story.parts_ms.upper_limit, rule(Regulation::UpperLimit)),
+            (|story| story.parts_ms.others, "while others had their turns".into()),
+        ];
+        let some = rows.into_iter().filter(|row| self.0.iter().any(|story| (row.0)(story) > 0.0));
+        some.map(|(time, clause)| format!("{} {clause}", self.time(time))).collect()
+    }
+
+    /// Returns the least and the largest of a number in words, or one of both where they are equal.
+    fn range(&self, of: impl Fn(&Story) -> f64, text: impl Fn(f64) -> String) -> String {
+        let values = || self.0.iter().map(|story| of(story));
+        let (least, most) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
+        let (least, most) = (text(least), text(most));
+        if least == most { most } else { format!("{least} to {most}") }
+    }
+
+    fn time(&self, of: impl Fn(&Story) -> f64) -> String {
+        format!("{} ms", self.range(of, |ms| millis(ms * 1e3)))
+    }
+
+    fn turns(&self, of: impl Fn(&Story) -> Turns) -> String {
+        let packets = self.range(|story| of(story).packets as f64, |packets| format!("{packets}"));
+        let bytes = self.range(|story| of(story).bytes as f64, |bytes| format!("{bytes}"));
+        let word = if packets == "1" { "packet" } else { "packets" };
+        format!("{packets} {word} ({bytes} B)")
     }
 }
 
 impl Story {
-    /// Each part that is not zero, as a clause.
-    fn clauses(&self) -> Vec<String> {
-        let parts = &self.parts_ms;
-        let own = match self.own.packets {
-            0 => "while the line sent the packet before it in its own queue".to_owned(),
-            _ => format!("behind {} of its own queue", self.own.text()),
+    /// Whether it is told together with `first`, which waited longer: of its class, for the same
+    /// reasons, and at least nine tenths as long.
+    fn is_like(&self, first: &Self) -> bool {
+        let reasons = |story: &Self| {
+            let Parts { own_leaf, line_busy, tokens, undertime, ceiling, upper_limit, others } =
+                story.parts_ms;
+            [own_leaf, line_busy, tokens, undertime, ceiling, upper_limit, others]
+                .map(|part| part * 20.0 > story.total_ms)
         };
-        let rows = [
-            (parts.own_leaf, own),
-            (parts.line_busy, "first in its queue while the line was busy".to_owned()),
-            (parts.tokens, self.rule(Regulation::Tokens)),
-            (parts.undertime, self.rule(Regulation::Undertime)),
-            (parts.ceiling, self.rule(Regulation::Ceiling)),
-            (parts.upper_limit, self.rule(Regulation::UpperLimit)),
-            (parts.others, "while others had their turns".to_owned()),
-        ];
-        let some = rows.into_iter().filter(|row| row.0 > 0.0);
-        some.map(|(time, clause)| format!("{} {clause}", shown(time))).collect()
+        let same = |story: &Self| {
+            (story.class.clone(), story.dropped, story.regulated_by.clone(), story.lender.clone())
+        };
+        let waited = self.total_ms >= first.total_ms * 0.9;
+        waited && same(self) == same(first) && reasons(self) == reasons(first)
     }
 
     fn rule(&self, regulation: Regulation) -> String {
@@ -154,15 +241,4 @@ impl Story {
             Regulation::UpperLimit => format!("because of the upper limit of `{class}`"),
         }
     }
-}
-
-impl Turns {
-    fn text(&self) -> String {
-        let packets = if self.packets == 1 { "packet" } else { "packets" };
-        format!("{} {packets} ({} B)", self.packets, self.bytes)
-    }
-}
-
-fn shown(ms: f64) -> String {
-    format!("{} ms", millis(ms * 1e3))
 }

@@ -97,3 +97,14 @@ fn drops_tell_the_queue_and_its_limit() {
     assert_eq!((group.class.as_str(), group.reason, group.packets), ("voice", "full", 5));
     assert_eq!((group.queued, group.limit.as_str()), ((3, 3), "3 packets"));
 }
+
+#[test]
+fn packets_that_waited_alike_are_told_of_together() {
+    // Three at once, then as many as the tokens of `voice` let through: each waits as the one before.
+    let packets: Vec<_> = (0..10u64).map(|number| (0, number.saturating_sub(2) * 10_000)).collect();
+    let ask = Ask { class: Some("calls".into()), worst: 6, ..Ask::default() };
+    let text = look(&load(&packets), &ask).expect("the policy builds").to_string();
+    let told = "\n2 packets of voice (numbers 7 to 9, 1000 B, offered at 0.040 to 0.060 s) waited \
+                4.000 ms: 4.000 ms because of the ceiling of `calls`. `line` lent for them.\n";
+    assert!(text.contains(told), "{text}");
+}

@@ -157,7 +157,7 @@ fn what_a_loop_does_replays_to_the_bit_for_every_scheduler() {
         let (text, policy) = policy(scheduler).unwrap_or_else(|| panic!("a policy: {scheduler}"));
         let bytes = beside(&policy, |board| {
             warm(board);
-            record(board, &text, 400)
+            record(board, &text, 200)
         });
         let report = replayed(&bytes);
         assert!(report.is_identical() && report.is_whole, "{scheduler}: {report}");

@@ -335,7 +335,7 @@ pub const CIRCLES: &[Circle] = &[
     Circle { first: "weir-daemon/src/up/keeper.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-host/src/claim/mod.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-host/src/sandbox/capabilities.rs", files: 2, reason: FOLDER },
-    Circle { first: "weir-import/src/import/altq.rs", files: 18, reason: FOLDER },
+    Circle { first: "weir-import/src/import/altq.rs", files: 20, reason: FOLDER },
     Circle {
         first: "weir-lab/src/claims/kind.rs",
         files: 2,
@@ -596,6 +596,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-python/src/registry.rs", "a cost in proportion to the leaves is linear"),
     ("weir-core/src/sched/htb_265", "the sound variant's engine and keyword, with a version"),
     ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
+    ("weir-policy/src/synonyms.rs", "what other tools' disciplines are here, as a cure for a typo"),
     ("weir-import/src/export/", "the kernel's names of algorithms"),
     ("weir-policy/src/translate", "in one scheduler the smaller priority is first"),
     ("weir-tcp/", "in TCP, PRR is proportional rate reduction"),

@@ -274,7 +274,7 @@ fn cut<const WORDS: usize>(words: [u64; 4]) -> [u64; WORDS] {
 }
 
 /// Addresses, fields and ports of a pattern, and its rule if the pattern is partial.
-type Wanted<const WORDS: usize> = ([u64; WORDS], [u64; 2], [(u16, u16); 2], u32);
+type Wanted<const WORDS: usize> = ([u64; WORDS], [u64; 2], [(u16, u16); 2], Option<u32>);
 
 impl<const WORDS: usize> Draft<WORDS> {
     /// Returns the conditions beside the shape, and the rule.
@@ -282,7 +282,7 @@ impl<const WORDS: usize> Draft<WORDS> {
         let Conditions { ports, decision, .. } = self.pattern.conditions;
         let rule = decision.rank();
         // Partial patterns of two rules may differ in what they leave out.
-        let own = if self.pattern.conditions.is_partial() { rule } else { 0 };
+        let own = self.pattern.conditions.is_partial().then_some(rule);
         ((self.pattern.addresses, self.fields, ports, own), rule)
     }
 

@@ -55,13 +55,13 @@ impl Tree<'_> {
 
 fn new_fault(queue: &Queue, is_leaf: bool) -> Fault {
     let name = &queue.name.text;
-    if !is_leaf && (queue.class.default || queue.flows) {
-        let word = if queue.flows { "flows" } else { "default" };
+    if !is_leaf && (queue.class.default || queue.flows.is_some()) {
+        let word = if queue.flows.is_some() { "flows" } else { "default" };
         let message = format!("queue `{name}` has children and `{word}`");
         return Some((message, format!("write `{word}` in a queue without children")));
     }
     // A root of flows alone has the interface's rate.
-    let is_bare = queue.parent.is_none() && queue.flows && queue.bandwidth == WHOLE;
+    let is_bare = queue.parent.is_none() && queue.flows.is_some() && queue.bandwidth == WHOLE;
     let bursts = queue.bursts.iter().flatten().map(|burst| burst.0);
     let mut rates = bursts.chain(queue.min).chain(queue.max);
     let is_part = |rate: Bandwidth| matches!(rate, Bandwidth::Percent(_));

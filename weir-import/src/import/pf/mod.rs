@@ -1,16 +1,18 @@
 //! Imports `pf.conf`: ALTQ's queues, `altq on ... queue { ... }`, and the newer `queue ... on ...
 //! bandwidth`, with macros, lists, and rules that assign queues [altq, algorithms §3.3, §11.2].
 
+mod conditions;
+mod decide;
 mod limits;
 mod rules;
 mod text;
 
 use super::altq_classes::{AltqClass, Curve, Discipline, Early, lower};
 use super::lines::{LineId, Reading};
-use super::sketch::Sketch;
+use super::sketch::{Sketch, quoted};
 use super::words::{Word, Words, decimal, number, scaled};
 use super::{Language, Options};
-use rules::PfRule;
+use rules::{PfRule, Place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use weir_policy::codes;
@@ -26,6 +28,8 @@ struct File {
     queues: Vec<Queue>,
     rules: Vec<PfRule>,
     tables: BTreeMap<String, Vec<Word>>,
+    /// The anchors that are open, the outermost first.
+    anchors: Vec<PfRule>,
 }
 
 /// `altq on`, or the root of a tree of the newer kind.
@@ -60,7 +64,9 @@ struct Queue {
     children: Vec<Word>,
     /// Its parent, which only the newer kind names.
     parent: Option<Word>,
-    flows: bool,
+    /// Flows that take turns, with CoDel for each.
+    flows: Option<u64>,
+    quantum: Option<u64>,
 }
 
 /// Interfaces, or all others.
@@ -71,9 +77,22 @@ struct Interfaces {
 }
 
 impl Interfaces {
-    fn contains(&self, name: &str) -> bool {
-        self.names.iter().any(|one| one.text == name) != self.others
+    /// Whether `name` is one of them; a group of interfaces is that interface if it is the only
+    /// one with queues.
+    fn contains(&self, name: &str, is_only: bool) -> bool {
+        let is_it = |one: &Word| one.text == name || is_only && is_group(&one.text);
+        self.names.iter().any(is_it) != self.others
     }
+
+    /// Returns the first name of a group, whose interfaces the file does not tell.
+    fn group(&self) -> Option<&str> {
+        self.names.iter().map(|word| word.text.as_str()).find(|name| is_group(name))
+    }
+}
+
+/// Whether it names a group of interfaces: the name of an interface ends in its number.
+fn is_group(name: &str) -> bool {
+    !name.ends_with(|last: char| last.is_ascii_digit() || last == ')')
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +130,14 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     }
     for (rule, used) in file.rules.iter().zip(used) {
         if !used {
-            reading.lost(rule.line, "it sends nothing out of an interface with queues");
+            let group = rule.group().filter(|_| file.interfaces.len() > 1);
+            let note = match group {
+                Some(group) => {
+                    format!("which interfaces are in group `{group}` is not in the file")
+                }
+                None => "it sends nothing out of an interface with queues".to_owned(),
+            };
+            reading.lost(rule.line, note);
         }
     }
     sketches
@@ -122,10 +148,13 @@ fn statement(words: &mut Words, line: LineId, file: &mut File, reading: &mut Rea
     match first.text.as_str() {
         "altq" => drop(altq(words, line, file, reading)),
         "queue" => drop(queue(words, line, file, reading)),
-        "pass" | "match" => {
-            let position = file.rules.len();
-            file.rules.extend(rules::read(words, (line, position), &file.tables, reading));
+        kind @ ("pass" | "match") => {
+            let rule = rules::read(words, (line, kind == "match"), &file.tables, reading);
+            let inside = |rule: PfRule| file.anchors.iter().rev().fold(rule, PfRule::inside);
+            file.rules.extend(rule.map(inside));
         }
+        text::ANCHOR => anchor(words, line, file, reading),
+        "}" if words.peek().is_none() && file.anchors.pop().is_some() => {}
         "block" => reading.lost(line, "Weir does not filter: it sends every packet"),
         "table" => drop(table(words, line, file, reading)),
         "set" | "scrub" | "nat" | "rdr" | "binat" | "no" | "anchor" | "nat-anchor"
@@ -135,6 +164,20 @@ fn statement(words: &mut Words, line: LineId, file: &mut File, reading: &mut Rea
         }
         other => reading.unknown((other, first.span), "statement", &STATEMENTS),
     }
+}
+
+/// `anchor ["NAME"] [CONDITIONS] {`, whose rules follow up to the brace that closes it.
+fn anchor(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) {
+    if words.peek().is_some_and(|word| !ANCHOR_WORDS.contains(&word)) {
+        words.take();
+    }
+    let mut rule = rules::read(words, (line, false), &file.tables, reading);
+    if rule.as_mut().is_some_and(|rule| std::mem::take(&mut rule.quick)) {
+        let note = "`quick` of an anchor is left out: rules behind it are evaluated, too";
+        reading.approximated(line, note);
+    }
+    // Also where it has an error, so that its end is found.
+    file.anchors.push(rule.unwrap_or_else(|| PfRule::nothing(line)));
 }
 
 /// `altq on IF [SCHEDULER] [bandwidth B] [qlimit N] [tbrsize N] queue LIST`.
@@ -338,7 +381,8 @@ fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading
         limit: None,
         children: Vec::new(),
         parent: None,
-        flows: false,
+        flows: None,
+        quantum: None,
     };
     let mut written = Once::default();
     while let Some(word) = words.take() {
@@ -430,7 +474,7 @@ fn queue_option(
         }
         "priority" => {
             let priority = |text: &str| number(text).filter(|priority| *priority < 16);
-            let what = "a priority from 0 to 15, or to 7 with cbq and hfsc";
+            let what = "a priority from 0 to 15, or to 7 with cbq";
             queue.class.priority = Some(words.value(what, priority, reading)?);
         }
         "qlimit" => {
@@ -441,12 +485,12 @@ fn queue_option(
         "cbq" | "hfsc" | "priq" => parenthesised(words, &mut queue.class, reading)?,
         "default" => queue.class.default = true,
         "flows" => {
-            words.value("a number of flows from 1 to 32767", within(1..=32_767), reading)?;
-            queue.flows = true;
+            let what = "a number of flows from 1 to 32767";
+            queue.flows = Some(words.value(what, within(1..=32_767), reading)?);
         }
         "quantum" => {
-            words.value("a number of bytes from 1 to 65535", within(1..=65_535), reading)?;
-            reading.approximated(queue.line, "`quantum` is left out");
+            let what = "a number of bytes from 1 to 65535";
+            queue.quantum = Some(words.value(what, within(1..=65_535), reading)?);
         }
         _ => return Some(false),
     }
@@ -553,18 +597,14 @@ fn sketch(
         return None;
     }
     let names: Vec<String> = classes.iter().map(|class| class.name.clone()).collect();
-    for (rule, used) in file.rules.iter().zip(used) {
-        *used |= rule.assign(&altq.name.text, (&names, default), &mut classes, reading);
-        if classes.iter().map(|class| class.rules.len()).sum::<usize>() > RULES_MAX {
-            let message = format!("the rules stand for more than {RULES_MAX} cases");
-            reading.error(
-                &codes::TOO_MANY,
-                reading.span(rule.line),
-                message,
-                "write ranges of ports",
-            );
-            return None;
-        }
+    let is_only = file.interfaces.len() == 1;
+    let place = Place { interface: &altq.name.text, is_only, names: &names, default };
+    let reached = place.assign(&file.rules, &mut classes, reading);
+    used.iter_mut().zip(reached).for_each(|(used, reached)| *used |= reached);
+    if classes.iter().map(|class| class.rules.len()).sum::<usize>() > RULES_MAX {
+        let message = format!("the rules stand for more than {RULES_MAX} cases");
+        reading.error(&codes::TOO_MANY, altq.name.span, message, "write ranges of ports");
+        return None;
     }
     lower(altq.discipline, classes, &mut sketch, reading);
     Some(sketch)
@@ -583,8 +623,9 @@ impl Tree<'_> {
         if self.classes.iter().any(|class| class.name == name.text) {
             return;
         }
-        let here =
-            |queue: &&Queue| queue.on.as_ref().is_none_or(|on| on.contains(&self.altq.name.text));
+        let here = |queue: &&Queue| {
+            queue.on.as_ref().is_none_or(|on| on.contains(&self.altq.name.text, false))
+        };
         let mut named = self.file.queues.iter().filter(|queue| queue.name.text == name.text);
         let Some(queue) = named.find(here) else {
             let note = format!("queue `{}` is listed, but not declared: left out", name.text);
@@ -622,8 +663,8 @@ impl Tree<'_> {
         if class.early == Early::No {
             (class.early, class.ecn) = (self.altq.early, self.altq.ecn);
         }
-        let hierarchical = self.altq.discipline != Discipline::Priq;
-        if hierarchical && let Some(priority) = class.priority.filter(|priority| *priority > 7) {
+        let is_cbq = self.altq.discipline == Discipline::Cbq;
+        if is_cbq && let Some(priority) = class.priority.filter(|priority| *priority > 7) {
             let message = format!("a priority of {priority} is above 7");
             let span = queue.name.span;
             reading.error(&codes::BAD_IMPORT_VALUE, span, message, "write 0 to 7");
@@ -634,18 +675,21 @@ impl Tree<'_> {
             class.upper_limit = unpacked(class.upper_limit, above);
             class.link_share =
                 unpacked(class.link_share, above).or(Some(curve_of(own, queue.bursts[0], above)));
-            if let Some(min) = queue.min {
-                class.real_time = Some(curve_of(min.of(above), queue.bursts[1], above));
+            // A rate of 0 guarantees nothing.
+            if let Some(min) = queue.min.map(|min| min.of(above)).filter(|min| *min > 0) {
+                class.real_time = Some(curve_of(min, queue.bursts[1], above));
             }
             if let Some(max) = queue.max {
                 class.upper_limit = Some(curve_of(max.of(above), queue.bursts[2], above));
             }
         }
-        if queue.flows {
-            reading.approximated(
-                queue.line,
-                "flows of a queue do not take turns: `flows` is left out",
-            );
+        if let Some(flows) = queue.flows {
+            class.early = Early::Flows;
+            class.thresholds.push(("flows", flows.to_string()));
+            let quantum = queue.quantum.map(|quantum| quoted(&format!("{quantum} B")));
+            class.thresholds.extend(quantum.map(|quantum| ("quantum", quantum)));
+        } else if queue.quantum.is_some() {
+            reading.approximated(queue.line, "`quantum` is left out: it is for `flows`");
         }
         if self.altq.is_new && parent.is_none() {
             // The root is the interface: it may have all of it.
@@ -678,12 +722,9 @@ fn bandwidth(text: &str) -> Option<Bandwidth> {
     Some(Bandwidth::Bits(scaled(millionths, unit)?))
 }
 
+/// A part of the interface's own rate is 0: only the machine knows that rate.
 fn bits(text: &str) -> Option<u64> {
-    match bandwidth(text)? {
-        Bandwidth::Bits(bits) => Some(bits),
-        // A part of the interface's own rate, which only the machine knows.
-        Bandwidth::Percent(_) => None,
-    }
+    bandwidth(text).map(|bandwidth| bandwidth.of(0))
 }
 
 fn join(first: Span, last: Span) -> Span {
@@ -708,6 +749,9 @@ const A_LIMIT: &str = "a number of packets up to 65535";
 const A_BANDWIDTH: &str = "a bandwidth such as 10Mb or 20%";
 /// The longest name of a queue in pf.
 const QUEUE_NAME_MAX: usize = 63;
+/// Words of a rule that may follow `anchor` where the anchor has no name.
+const ANCHOR_WORDS: [&str; 9] =
+    ["in", "out", "quick", "on", "inet", "inet6", "proto", "from", "to"];
 /// Options of a queue, each at most once.
 const QUEUE_WORDS: [&str; 13] = [
     "on",

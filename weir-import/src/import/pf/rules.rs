@@ -1,31 +1,33 @@
-//! Converts rules that assign queues [algorithms §11.2].
+//! Reads rules that assign queues, and converts them [algorithms §11.2].
 //!
-//! pf stores a connection's queue in its state, and of all rules that match a connection's first
-//! packet the last decides, or the first with `quick`. Weir decides packet by packet and by the
-//! first rule. So a rule for packets that come in by the queue's own interface is converted to one
-//! for the replies, with both ends exchanged; rules with `quick` go first, the others in reverse
-//! order.
+//! pf stores a connection's queue in its state. Weir decides packet by packet, so a rule for
+//! packets that come in by the queue's own interface is converted to one for the replies, with both
+//! ends exchanged. Of several rules [`decide`](super::decide) says which counts.
 
-use super::super::altq::with_tos;
 use super::super::altq_classes::AltqClass;
 use super::super::lines::{LineId, Reading};
-use super::super::sketch::{Key, Rule, quoted};
+use super::super::sketch::{Key, Rule};
 use super::super::words::{Word, Words, bad_value, decimal, number};
-use super::text;
+use super::conditions::{Addresses, CASES_MAX, Conditions, Ranges, Version};
+use super::decide::{Decision, Decisions, Queues, Step};
+use super::{Interfaces, text};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weir_core::classify::service_port;
 use weir_core::packet::Dscp;
+use weir_policy::codes;
 use weir_policy::reader::suggest;
 
-/// A rule that passes packets.
+/// A rule that passes packets, or that only matches them.
+#[derive(Clone)]
 pub(super) struct PfRule {
     pub line: LineId,
-    position: usize,
+    is_match: bool,
     direction: Direction,
-    quick: bool,
-    /// The interfaces; empty means all.
-    on: Vec<String>,
+    pub quick: bool,
+    /// Each of these has the interface; none means all.
+    on: Vec<Interfaces>,
+    /// `None` if they cannot be expressed, which was reported.
     conditions: Option<Conditions>,
     queue: Option<Word>,
     /// The queue for acknowledgements and packets that request low delay.
@@ -39,37 +41,16 @@ enum Direction {
     Both,
 }
 
-/// The conditions of a rule; each list is an alternative.
-#[derive(Default)]
-struct Conditions {
-    version: Option<&'static str>,
-    protocols: Vec<u64>,
-    sources: Vec<String>,
-    destinations: Vec<String>,
-    source_ports: Vec<String>,
-    destination_ports: Vec<String>,
-    tos: Option<u8>,
-}
-
 /// Why a rule cannot be converted.
 type Lost = String;
 
 pub(super) fn read(
     words: &mut Words,
-    (line, position): (LineId, usize),
+    (line, is_match): (LineId, bool),
     tables: &BTreeMap<String, Vec<Word>>,
     reading: &mut Reading,
 ) -> Option<PfRule> {
-    let mut rule = PfRule {
-        line,
-        position,
-        direction: Direction::Both,
-        quick: false,
-        on: Vec::new(),
-        conditions: None,
-        queue: None,
-        second: None,
-    };
+    let mut rule = PfRule { is_match, ..PfRule::nothing(line) };
     let mut conditions = Conditions::default();
     let mut lost = None;
     while let Some(word) = words.take() {
@@ -78,13 +59,16 @@ pub(super) fn read(
             "in" => rule.direction = Direction::In,
             "out" => rule.direction = Direction::Out,
             "quick" => rule.quick = true,
-            "on" => rule.on = interfaces(words, &mut lost, reading)?,
-            "inet" => conditions.version = Some("ipv4"),
-            "inet6" => conditions.version = Some("ipv6"),
+            "on" => {
+                let others = words.accept("!");
+                let names = text::list(words, "an interface", reading)?;
+                rule.on = vec![Interfaces { names, others }];
+            }
+            "inet" => conditions.version = Some(Version::Four),
+            "inet6" => conditions.version = Some(Version::Six),
             "proto" => {
-                for word in text::list(words, "a protocol", reading)? {
-                    conditions.protocols.push(protocol(&word, reading)?);
-                }
+                let listed = text::list(words, "a protocol", reading)?;
+                conditions.protocols = protocols(&listed, &mut lost, reading)?;
             }
             "all" => {}
             "from" => {
@@ -106,18 +90,6 @@ pub(super) fn read(
         None => rule.conditions = Some(conditions),
     }
     Some(rule)
-}
-
-fn interfaces(
-    words: &mut Words,
-    lost: &mut Option<Lost>,
-    reading: &mut Reading,
-) -> Option<Vec<String>> {
-    if words.accept("!") {
-        *lost = Some("a negated interface cannot be expressed".to_owned());
-    }
-    let names = text::list(words, "an interface", reading)?;
-    Some(names.into_iter().map(|word| word.text).collect())
 }
 
 /// Reads parts of a rule that are not conditions, or that Weir does not have.
@@ -286,31 +258,35 @@ fn set(words: &mut Words, rule: &mut PfRule, reading: &mut Reading) -> Option<()
     Some(())
 }
 
-fn protocol(word: &Word, reading: &mut Reading) -> Option<u64> {
-    let known = [
-        ("icmp", 1),
-        ("igmp", 2),
-        ("tcp", 6),
-        ("udp", 17),
-        ("ipv6", 41),
-        ("rsvp", 46),
-        ("gre", 47),
-        ("esp", 50),
-        ("ah", 51),
-        ("icmp6", 58),
-        ("ipv6-icmp", 58),
-        ("ospf", 89),
-        ("carp", 112),
-        ("vrrp", 112),
-        ("sctp", 132),
-    ];
-    let found = known.iter().find(|row| row.0 == word.text).map(|row| row.1);
-    let found = found.or_else(|| number(&word.text)).filter(|number| *number < 256);
-    if found.is_none() {
-        bad_value(word, "a protocol such as tcp, or its number", reading);
+/// Reads protocols; a name that is not known loses the rule.
+#[expect(clippy::option_option, reason = "any protocol is not an error")]
+fn protocols(
+    words: &[Word],
+    lost: &mut Option<Lost>,
+    reading: &mut Reading,
+) -> Option<Option<Ranges>> {
+    let mut found = Vec::new();
+    for word in words {
+        let known = PROTOCOLS.iter().find(|row| row.0 == word.text).map(|row| row.1);
+        match known.or_else(|| number(&word.text)) {
+            Some(number) if number < 256 => found.push((number.into(), number.into())),
+            Some(_) => {
+                bad_value(word, "a protocol such as tcp, or its number up to 255", reading);
+                return None;
+            }
+            None => lose(lost, &format!("the number of protocol `{}` is not known", cut(word))),
+        }
     }
-    found
+    Some(Some(Ranges::of(found)))
 }
+
+/// Returns as much of a word as a message shows.
+fn cut(word: &Word) -> String {
+    word.text.chars().take(40).collect()
+}
+
+/// The addresses and ports of an end; `None` is any.
+type End = (Option<Addresses>, Option<Ranges>);
 
 /// Reads addresses and ports behind `from` or `to`.
 fn endpoint(
@@ -318,12 +294,12 @@ fn endpoint(
     tables: &BTreeMap<String, Vec<Word>>,
     lost: &mut Option<Lost>,
     reading: &mut Reading,
-) -> Option<(Vec<String>, Vec<String>)> {
-    let mut addresses = Vec::new();
+) -> Option<End> {
+    let mut found = None;
     if words.peek().is_none_or(|word| word != "port") {
-        let mut listed = Vec::new();
+        let mut is_negated = false;
         while words.accept("!") {
-            *lost = Some("negated addresses cannot be expressed".to_owned());
+            is_negated = !is_negated;
         }
         match words.peek() {
             Some("(") => {
@@ -335,102 +311,112 @@ fn endpoint(
             }
             Some("<") => {
                 words.take();
-                listed = table(words, tables, lost, reading)?;
+                found = table(words, tables, lost, reading)?;
             }
-            _ => listed = text::list(words, "an address, or `any`", reading)?,
+            _ => {
+                let mut listed = text::list(words, "an address, or `any`", reading)?;
+                if words.accept("-") {
+                    let last = words.need("an address", reading)?;
+                    listed.extend([Word { text: "-".to_owned(), ..last.clone() }, last]);
+                }
+                found = addresses(&listed, lost, reading)?;
+            }
         }
-        let any = listed.iter().any(|word| ["any", "all"].contains(&word.text.as_str()));
-        if words.accept("-") {
-            let last = words.need("an address", reading)?;
-            listed.extend([Word { text: "-".to_owned(), ..last.clone() }, last]);
-        }
-        listed.iter().try_for_each(|word| mask(word, reading))?;
-        if !any {
-            match prefixes(&listed) {
-                Ok(found) => addresses = found,
-                Err(name) => lose(lost, &format!("the address of `{name}` is not known here")),
+        if is_negated {
+            found = found.map(|found| found.not());
+            if found.is_none() {
+                lose(lost, "no address is left of those that are not `any`");
             }
         }
     }
-    let ports = if words.accept("port") { ports(words, lost, reading)? } else { Vec::new() };
-    Some((addresses, ports))
+    let ports = if words.accept("port") { Some(ports(words, lost, reading)?) } else { None };
+    Some((found, ports))
 }
 
+/// Reads alternatives, each of which may be negated; `None` inside is any.
+#[expect(clippy::option_option, reason = "any address is not an error")]
+fn addresses(
+    listed: &[Word],
+    lost: &mut Option<Lost>,
+    reading: &mut Reading,
+) -> Option<Option<Addresses>> {
+    let mut sum = Addresses::default();
+    let (mut is_negated, mut is_any) = (false, false);
+    let mut rest = listed.iter().peekable();
+    while let Some(word) = rest.next() {
+        if word.text == "!" {
+            is_negated = !is_negated;
+            continue;
+        }
+        if ["any", "all"].contains(&word.text.as_str()) {
+            is_any = true;
+            continue;
+        }
+        mask(word, reading)?;
+        let last = rest.next_if(|next| next.text == "-").and_then(|_| rest.next());
+        let one = match last {
+            Some(last) => between(&word.text, &last.text),
+            None => network(&word.text).map(|found| found.0),
+        };
+        match one {
+            Some(one) => sum = sum.or(&if is_negated { one.not() } else { one }),
+            None => lose(lost, &format!("the address of `{}` is not known here", cut(word))),
+        }
+        is_negated = false;
+    }
+    if sum == Addresses::default() && !is_any {
+        lose(lost, "it matches no address");
+    }
+    Some((!is_any).then_some(sum))
+}
+
+/// Reads the addresses of a table, of which the longest prefix decides.
+#[expect(clippy::option_option, reason = "any address is not an error")]
 fn table(
     words: &mut Words,
     tables: &BTreeMap<String, Vec<Word>>,
     lost: &mut Option<Lost>,
     reading: &mut Reading,
-) -> Option<Vec<Word>> {
+) -> Option<Option<Addresses>> {
     let name = words.need("the name of a table", reading)?;
     words.value("`>`", |word| (word == ">").then_some(()), reading)?;
-    let Some(found) = tables.get(&name.text) else {
+    let Some(listed) = tables.get(&name.text) else {
         lose(lost, &format!("the addresses of table `{}` are not in the file", name.text));
-        return Some(Vec::new());
+        return Some(None);
     };
-    match found.is_empty() {
-        // An empty table matches no address; this name resolves to none.
-        true => Some(vec![name]),
-        false => Some(found.clone()),
-    }
-}
-
-/// Returns the prefixes of addresses, of networks and of ranges `A - B`, or the first name that is
-/// none of them.
-fn prefixes(words: &[Word]) -> Result<Vec<String>, String> {
-    let mut found = Vec::new();
-    let mut rest = words;
-    while let [first, after @ ..] = rest {
-        let shown = || first.text.chars().take(40).collect::<String>();
-        rest = match after {
-            [dash, last, after @ ..] if dash.text == "-" => {
-                found.extend(range(&first.text, &last.text).ok_or_else(shown)?);
-                after
-            }
-            _ => {
-                found.push(prefix(&first.text).ok_or_else(shown)?);
-                after
-            }
-        };
-    }
-    Ok(found)
-}
-
-/// Returns the prefixes that make up a range of addresses.
-fn range(first: &str, last: &str) -> Option<Vec<String>> {
-    let (first, last): (IpAddr, IpAddr) = (first.parse().ok()?, last.parse().ok()?);
-    let bits = |address: IpAddr| match address {
-        IpAddr::V4(one) => u128::from(u32::from(one)),
-        IpAddr::V6(one) => u128::from(one),
-    };
-    let width: u32 = if first.is_ipv4() { 32 } else { 128 };
-    let (mut at, end) = (bits(first), bits(last));
-    if first.is_ipv4() != last.is_ipv4() || at > end {
-        return None;
-    }
-    let mut found = Vec::new();
-    // Terminates: each block is as large as its alignment and the end allow; there are at most two
-    // for each bit of an address.
-    loop {
-        let fits = |size: &u32| *size < 128 && (1 << size) - 1 <= end - at;
-        let size = (0..=at.trailing_zeros().min(width)).rev().find(fits).unwrap_or(0);
-        let address: IpAddr = match width {
-            32 => std::net::Ipv4Addr::from(at as u32).into(),
-            _ => std::net::Ipv6Addr::from(at).into(),
-        };
-        found.push(format!("{address}/{}", width - size));
-        match at.checked_add(1 << size).filter(|next| *next <= end) {
-            Some(next) => at = next,
-            None => return Some(found),
+    let (mut entries, mut is_negated) = (Vec::new(), false);
+    for word in listed {
+        if word.text == "!" {
+            is_negated = true;
+            continue;
         }
+        mask(word, reading)?;
+        match network(&word.text) {
+            Some((network, length)) => entries.push((length, is_negated, network)),
+            None => lose(lost, &format!("the address of `{}` is not known here", cut(word))),
+        }
+        is_negated = false;
     }
+    entries.sort_by_key(|entry| entry.0);
+    let mut sum = Addresses::default();
+    for (_, is_negated, network) in &entries {
+        sum = if *is_negated { sum.without(network) } else { sum.or(network) };
+    }
+    if sum == Addresses::default() {
+        lose(lost, &format!("table `{}` has no address", name.text));
+    }
+    Some(Some(sum))
+}
+
+fn between(first: &str, last: &str) -> Option<Addresses> {
+    Addresses::between(first.parse().ok()?, last.parse().ok()?)
 }
 
 /// Reports a network whose mask its address cannot have.
 fn mask(word: &Word, reading: &mut Reading) -> Option<()> {
     let address = word.text.split_once('/').map(|parts| parts.0.parse());
     let Some(Ok::<IpAddr, _>(address)) = address else { return Some(()) };
-    if prefix(&word.text).is_some() {
+    if network(&word.text).is_some() {
         return Some(());
     }
     let bits = if address.is_ipv4() { 32 } else { 128 };
@@ -438,80 +424,121 @@ fn mask(word: &Word, reading: &mut Reading) -> Option<()> {
     None
 }
 
-fn prefix(text: &str) -> Option<String> {
+/// Returns the addresses of a network or of one host, and the length of the prefix.
+fn network(text: &str) -> Option<(Addresses, u32)> {
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(number(length)?)),
         None => (text, None),
     };
     let address: IpAddr = address.parse().ok()?;
-    let max = if address.is_ipv4() { 32 } else { 128 };
-    let length =
-        u32::try_from(length.unwrap_or(max)).ok().filter(|length| *length <= max as u32)?;
-    let network: IpAddr = match address {
+    let most: u32 = if address.is_ipv4() { 32 } else { 128 };
+    let length = length.map_or(Some(most), |length| u32::try_from(length).ok())?;
+    let host = most.checked_sub(length)?;
+    let (first, last): (IpAddr, IpAddr) = match address {
         IpAddr::V4(one) => {
-            let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
-            std::net::Ipv4Addr::from(u32::from(one) & mask).into()
+            let rest = 1_u32.checked_shl(host).map_or(u32::MAX, |block| block - 1);
+            let one = u32::from(one);
+            ((one & !rest).to_be_bytes().into(), (one | rest).to_be_bytes().into())
         }
         IpAddr::V6(one) => {
-            let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
-            std::net::Ipv6Addr::from(u128::from(one) & mask).into()
+            let rest = 1_u128.checked_shl(host).map_or(u128::MAX, |block| block - 1);
+            let one = u128::from(one);
+            ((one & !rest).to_be_bytes().into(), (one | rest).to_be_bytes().into())
         }
     };
-    Some(format!("{network}/{length}"))
+    Some((Addresses::between(first, last)?, length))
 }
 
-/// Reads a port, a list, `A:B`, or an operator and ports.
-fn ports(words: &mut Words, lost: &mut Option<Lost>, reading: &mut Reading) -> Option<Vec<String>> {
-    let mut operator = String::new();
-    while words.peek().is_some_and(|word| ["=", "!", "<", ">"].contains(&word)) {
-        operator.extend(words.take().map(|word| word.text));
+/// Reads a port, a list, `A:B`, `A >< B`, `A <> B`, or an operator and ports.
+fn ports(words: &mut Words, lost: &mut Option<Lost>, reading: &mut Reading) -> Option<Ranges> {
+    let mut listed = Vec::new();
+    while words.peek().is_some_and(is_operator) {
+        listed.extend(words.take());
     }
-    let listed = text::list(words, "a port", reading)?;
-    let mut ports = Vec::new();
-    let mut pending = operator;
-    for word in listed {
-        if ["=", "!", "<", ">"].contains(&word.text.as_str()) {
-            pending.push_str(&word.text);
-            continue;
+    listed.extend(text::list(words, "a port", reading)?);
+    if words.peek().is_some_and(is_operator) {
+        while words.peek().is_some_and(is_operator) {
+            listed.extend(words.take());
         }
-        let Some((first, last)) = port_range(&word.text) else {
-            bad_value(&word, "a port, a service's name, or two ports as in 80:90", reading);
-            return None;
+        listed.push(words.need("a port", reading)?);
+    }
+    let mut found = Ranges::default();
+    let mut rest = listed.iter().peekable();
+    while let Some(mut word) = rest.next() {
+        let mut operator = String::new();
+        while is_operator(&word.text) {
+            operator.push_str(&word.text);
+            word = rest.next()?;
+        }
+        let range = port_range(word, lost, reading)?;
+        let mut between = String::new();
+        while let Some(next) = rest.next_if(|next| is_operator(&next.text)) {
+            // In a list an operator may begin the next entry.
+            between.push_str(&next.text);
+        }
+        let second = match ["><", "<>"].contains(&between.as_str()) {
+            true => Some(port_range(rest.next()?, lost, reading)?.0),
+            false => None,
         };
-        let range = match pending.as_str() {
-            "" | "=" => (first, last),
-            "<" => (0, first.saturating_sub(1)),
-            "<=" => (0, first),
-            ">" => (first.saturating_add(1), u16::MAX),
-            ">=" => (first, u16::MAX),
-            _ => {
-                *lost = Some(format!("ports with `{pending}` cannot be expressed"));
-                (first, last)
-            }
-        };
-        pending.clear();
-        ports.push(match range {
-            (first, last) if first == last => first.to_string(),
-            (first, last) => format!("{}-{}", first.min(last), last.max(first)),
+        found = found.or(&match second {
+            Some(second) => between_ports(range.0, second, &between),
+            None => operated(range, &operator),
         });
-    }
-    if words.peek().is_some_and(|word| ["<", ">"].contains(&word)) {
-        // `A >< B` and `A <> B`.
-        while words.peek().is_some_and(|word| ["<", ">"].contains(&word)) {
-            words.take();
+        if second.is_none() && !between.is_empty() {
+            let next = rest.next()?;
+            found = found.or(&operated(port_range(next, lost, reading)?, &between));
         }
-        words.need("a port", reading)?;
-        *lost = Some("ports between two others cannot be expressed: write `A:B`".to_owned());
     }
-    Some(ports)
+    if found == Ranges::default() {
+        lose(lost, "it matches no port");
+    }
+    Some(found)
 }
 
-fn port_range(text: &str) -> Option<(u16, u16)> {
-    let one = |text: &str| service_port(text).or_else(|| u16::try_from(number(text)?).ok());
-    match text.split_once(':') {
-        Some((first, last)) => Some((one(first)?, one(last)?)).filter(|(a, b)| a <= b),
-        None => one(text).map(|port| (port, port)),
+fn is_operator(word: impl AsRef<str>) -> bool {
+    ["=", "!", "<", ">"].contains(&word.as_ref())
+}
+
+/// Returns the ports that an operator in front of a port, or of a range of them, stands for.
+fn operated((first, last): (u16, u16), operator: &str) -> Ranges {
+    let all = |first: u16, last: u16| Ranges::of([(first.into(), last.into())]);
+    match operator {
+        "!=" | "!" => all(first, last).not(u16::MAX.into()),
+        "<" => first.checked_sub(1).map_or_else(Ranges::default, |last| all(0, last)),
+        "<=" => all(0, first),
+        ">" => first.checked_add(1).map_or_else(Ranges::default, |first| all(first, u16::MAX)),
+        ">=" => all(first, u16::MAX),
+        _ => all(first, last),
     }
+}
+
+/// Returns the ports of `A >< B`, between both, or of `A <> B`, outside of both.
+fn between_ports(first: u16, last: u16, operator: &str) -> Ranges {
+    let inside = |first: u32, last: u32| Ranges::of([(first.into(), last.into())]);
+    let (first, last) = (u32::from(first), u32::from(last));
+    match operator {
+        "><" if last > first => inside(first + 1, last - 1),
+        "><" => Ranges::default(),
+        _ => inside(first, last).not(u16::MAX.into()),
+    }
+}
+
+/// Reads a port or two with `:` between; a name that is not known loses the rule.
+fn port_range(word: &Word, lost: &mut Option<Lost>, reading: &mut Reading) -> Option<(u16, u16)> {
+    let is_name = |text: &str| text.starts_with(|first: char| first.is_ascii_alphabetic());
+    let one = |text: &str| service_port(text).or_else(|| u16::try_from(number(text)?).ok());
+    let (first, last) = word.text.split_once(':').unwrap_or((&word.text, &word.text));
+    if let (Some(first), Some(last)) = (one(first), one(last))
+        && first <= last
+    {
+        return Some((first, last));
+    }
+    if is_name(first) && one(first).is_none() || is_name(last) && one(last).is_none() {
+        lose(lost, &format!("the port of service `{}` is not known here", cut(word)));
+        return Some((0, 0));
+    }
+    bad_value(word, "a port, a service's name, or two ports as in 80:90", reading);
+    None
 }
 
 fn tos(text: &str) -> Option<u8> {
@@ -527,133 +554,223 @@ fn tos(text: &str) -> Option<u8> {
 }
 
 impl PfRule {
-    /// Adds its rules to the queues of `interface`; returns false if it assigns none of them.
+    /// A rule that matches no packet.
+    pub(super) fn nothing(line: LineId) -> Self {
+        Self {
+            line,
+            is_match: false,
+            direction: Direction::Both,
+            quick: false,
+            on: Vec::new(),
+            conditions: None,
+            queue: None,
+            second: None,
+        }
+    }
+
+    /// Returns the first group of interfaces that it names.
+    pub(super) fn group(&self) -> Option<&str> {
+        self.on.iter().find_map(Interfaces::group)
+    }
+
+    /// Adds the conditions of an anchor around it.
+    pub(super) fn inside(mut self, anchor: &Self) -> Self {
+        self.direction = match (self.direction, anchor.direction) {
+            (own, Direction::Both) => own,
+            (Direction::Both, around) => around,
+            (own, around) if own == around => own,
+            _ => {
+                // No packet goes both ways.
+                self.conditions = None;
+                self.direction
+            }
+        };
+        self.on.extend(anchor.on.iter().cloned());
+        self.conditions = match (self.conditions, &anchor.conditions) {
+            (Some(own), Some(around)) => own.and(around),
+            _ => None,
+        };
+        self
+    }
+}
+
+/// The queues of an interface, as rules find them.
+pub(super) struct Place<'p> {
+    pub interface: &'p str,
+    /// Whether no other interface has queues, so that a group of interfaces is this one.
+    pub is_only: bool,
+    /// The names of the classes.
+    pub names: &'p [String],
+    pub default: usize,
+}
+
+impl Place<'_> {
+    fn has(&self, on: &[Interfaces]) -> bool {
+        on.iter().all(|on| on.contains(self.interface, self.is_only))
+    }
+
+    /// Returns the queues that a rule names; a name that the interface lacks is its default.
+    fn queues(&self, rule: &PfRule) -> Option<Queues> {
+        let find = |word: &Word| self.names.iter().position(|name| *name == word.text);
+        let queue = rule.queue.as_ref()?;
+        let second = rule.second.as_ref().and_then(find);
+        Some(Queues(find(queue).unwrap_or(self.default), second))
+    }
+
+    /// Returns the rules for packets, with the conditions that `of` gives.
+    fn steps<'r>(
+        &self,
+        rules: &'r [PfRule],
+        of: impl Fn(&'r PfRule, &'r Conditions) -> Option<Conditions>,
+    ) -> Vec<Step> {
+        let step = |(at, rule): (usize, &'r PfRule)| {
+            let conditions = of(rule, rule.conditions.as_ref()?)?;
+            let PfRule { is_match, quick, .. } = *rule;
+            Some(Step { conditions, is_match, quick, queue: self.queues(rule), rule: at })
+        };
+        rules.iter().enumerate().filter_map(step).collect()
+    }
+
+    /// Adds rules to the classes; returns which rules of the file they come from.
     pub(super) fn assign(
         &self,
-        interface: &str,
-        (names, default): (&[String], usize),
+        rules: &[PfRule],
         classes: &mut [AltqClass],
         reading: &mut Reading,
-    ) -> bool {
-        let Some(conditions) = &self.conditions else { return true };
-        let own = self.on.is_empty() || self.on.iter().any(|on| on == interface);
-        let replies = self.direction == Direction::In && own && !self.on.is_empty();
+    ) -> Vec<bool> {
+        let replies = self.steps(rules, |rule, conditions| {
+            let here = rule.direction == Direction::In && !rule.on.is_empty();
+            (here && self.has(&rule.on)).then(|| conditions.reversed())
+        });
+        let leaving = self.steps(rules, |rule, conditions| {
+            let out = rule.direction != Direction::In && self.has(&rule.on);
+            out.then(|| conditions.clone())
+        });
         // Packets that came in elsewhere keep their queue on the way out.
-        let reaches = own || self.direction != Direction::Out && self.queue.is_some();
-        if !reaches {
-            return false;
+        let elsewhere = self.steps(rules, |rule, conditions| {
+            let other = rule.on.is_empty() && rule.direction == Direction::In
+                || rule.direction != Direction::Out && !self.has(&rule.on);
+            (other && rule.queue.is_some()).then(|| conditions.clone())
+        });
+        // What cannot be expressed was reported already.
+        let mut used: Vec<_> = rules.iter().map(|rule| rule.conditions.is_none()).collect();
+        for step in &leaving {
+            used[step.rule] = self.is_known(&rules[step.rule]);
         }
-        let find = |word: &Word| names.iter().position(|name| *name == word.text);
-        let (queue, second) = match &self.queue {
-            Some(word) => match find(word) {
-                Some(at) => (at, self.second.as_ref().and_then(find)),
-                None => return false,
-            },
-            None if replies || self.direction == Direction::In => return false,
-            None => (default, None),
-        };
-        let group = match replies {
-            true if conditions.has_ports() => 0,
-            true => 2,
-            false => 1,
-        };
-        let place = match self.quick {
-            true => self.position,
-            false => POSITIONS - self.position.min(POSITIONS - 1),
-        };
-        let rank = (group << 60) | ((u64::from(!self.quick)) << 59) | (place as u64) << 1;
-        if replies {
+        for step in replies.iter().chain(&elsewhere).filter(|step| step.queue.is_some()) {
+            used[step.rule] |= self.is_known(&rules[step.rule]);
+        }
+        let mut writer = Writer { rules, classes, rank: 0, default: self.default };
+        let decided = Decisions::of(&replies, &[]);
+        let both = Decisions::of(&leaving, &elsewhere);
+        if decided.is_cut || both.is_cut {
+            let message = "the rules decide about too many cases together";
+            let span = rules.first().map(|rule| reading.span(rule.line)).unwrap_or_default();
+            reading.error(&codes::TOO_MANY, span, message, "write ranges of ports");
+            return used;
+        }
+        // Without ports replies look like new connections, so these go last, and a rule without a
+        // queue says nothing of them.
+        let (first, last): (Vec<_>, Vec<_>) =
+            decided.list.iter().partition(|decision| decision.conditions.has_ports());
+        first.iter().for_each(|decision| writer.write(decision, reading));
+        both.list.iter().for_each(|decision| writer.write(decision, reading));
+        let known = last.iter().take_while(|decision| decision.queue.is_some());
+        known.for_each(|decision| writer.write(decision, reading));
+        self.note(rules, (&replies, &elsewhere), reading);
+        used
+    }
+
+    /// Whether the queue that a rule names is one of the interface, if it names one.
+    fn is_known(&self, rule: &PfRule) -> bool {
+        rule.queue.as_ref().is_none_or(|queue| self.names.contains(&queue.text))
+    }
+
+    fn note(
+        &self,
+        rules: &[PfRule],
+        (replies, elsewhere): (&[Step], &[Step]),
+        reading: &mut Reading,
+    ) {
+        let named = |step: &&Step| step.queue.is_some() && self.is_known(&rules[step.rule]);
+        for step in replies.iter().filter(named) {
             let note = "the replies to arriving packets go to the queue: ends are exchanged";
-            reading.noted(self.line, note);
+            reading.noted(rules[step.rule].line, note);
         }
-        if !own {
+        for step in elsewhere.iter().filter(named).filter(|step| !rules[step.rule].on.is_empty()) {
             let note = "the interface by which its packets come in is left out";
-            reading.approximated(self.line, note);
+            reading.approximated(rules[step.rule].line, note);
         }
+        for rule in rules.iter().filter(|rule| self.has(&rule.on)) {
+            if let Some(group) = rule.group().filter(|_| self.is_only) {
+                let note = format!("the group `{group}` is taken to be `{}`", self.interface);
+                reading.approximated(rule.line, note);
+            }
+        }
+    }
+}
+
+/// Writes decisions as rules of classes.
+struct Writer<'w> {
+    rules: &'w [PfRule],
+    classes: &'w mut [AltqClass],
+    rank: u64,
+    default: usize,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, decision: &Decision, reading: &mut Reading) {
+        let line = self.rules[decision.rule].line;
+        let Queues(queue, second) = decision.queue.unwrap_or(Queues(self.default, None));
         if let Some(second) = second {
             let note = "empty acknowledgements are not recognised: only packets that request low \
                         delay go to the second queue";
-            reading.approximated(self.line, note);
-            let rules = conditions.rules(replies, None);
-            // pf tests one bit, which EF has, too.
-            let low_delay = rules.iter().flat_map(|keys| with_tos(keys, LOW_DELAY, LOW_DELAY));
-            let rules = low_delay.map(|keys| Rule { keys, rank });
-            classes[second].rules.extend(rules);
+            reading.approximated(line, note);
+            self.add(second, decision.conditions.low_delay_rules());
         }
-        let rules = conditions.rules(replies, conditions.tos);
-        if rules.len() >= RULES_MAX {
-            reading.approximated(self.line, format!("only its first {RULES_MAX} cases are kept"));
+        let rules = decision.conditions.rules();
+        if rules.len() >= CASES_MAX {
+            reading.approximated(line, format!("only its first {CASES_MAX} cases are kept"));
         }
-        classes[queue].rules.extend(rules.into_iter().map(|keys| Rule { keys, rank: rank + 1 }));
-        true
+        self.add(queue, rules);
+    }
+
+    fn add(&mut self, class: usize, rules: Vec<Vec<Key>>) {
+        self.rank += 1;
+        let rank = self.rank;
+        self.classes[class].rules.extend(rules.into_iter().map(|keys| Rule { keys, rank }));
     }
 }
 
-impl Conditions {
-    fn has_ports(&self) -> bool {
-        !self.source_ports.is_empty() || !self.destination_ports.is_empty()
-    }
-
-    /// Returns a rule for each protocol and pair of ports; `exchanged` for the reverse direction.
-    fn rules(&self, exchanged: bool, tos: Option<u8>) -> Vec<Vec<Key>> {
-        let mut names = ["src", "dst", "sport", "dport"];
-        if exchanged {
-            names = ["dst", "src", "dport", "sport"];
-        }
-        let or_any = |list: &[String]| match list.is_empty() {
-            true => vec![None],
-            false => list.iter().cloned().map(Some).collect::<Vec<_>>(),
-        };
-        let mut protocols: Vec<Option<u64>> = self.protocols.iter().copied().map(Some).collect();
-        if protocols.is_empty() {
-            protocols.push(None);
-        }
-        let mut rules = Vec::new();
-        for protocol in protocols {
-            for source in or_any(&self.source_ports) {
-                for destination in or_any(&self.destination_ports) {
-                    if rules.len() >= RULES_MAX {
-                        return rules;
-                    }
-                    let ports = [source.clone(), destination];
-                    rules.push(self.rule(protocol, ports, names, tos));
-                }
-            }
-        }
-        rules
-    }
-
-    fn rule(
-        &self,
-        protocol: Option<u64>,
-        ports: [Option<String>; 2],
-        names: [&'static str; 4],
-        tos: Option<u8>,
-    ) -> Vec<Key> {
-        let mut keys = Vec::new();
-        if self.sources.is_empty() && self.destinations.is_empty() {
-            keys.extend(self.version.map(|version| ("ethertype", quoted(version))));
-        }
-        for (name, prefixes) in [(names[0], &self.sources), (names[1], &self.destinations)] {
-            let all: Vec<String> = prefixes.iter().map(|prefix| quoted(prefix)).collect();
-            match all.as_slice() {
-                [] => {}
-                [one] => keys.push((name, one.clone())),
-                several => keys.push((name, format!("[{}]", several.join(", ")))),
-            }
-        }
-        keys.extend(protocol.map(|number| ("proto", number.to_string())));
-        let ports = [names[2], names[3]].into_iter().zip(ports);
-        keys.extend(ports.filter_map(|(name, port)| Some((name, quoted(&port?)))));
-        if let Some(tos) = tos {
-            keys.push(("dscp", (tos >> 2).to_string()));
-        }
-        keys
-    }
-}
-
-/// The bit of the traffic class that requests low delay.
-const LOW_DELAY: u8 = 0x10;
+/// Names of protocols in `/etc/protocols`.
+const PROTOCOLS: [(&str, u64); 26] = [
+    ("icmp", 1),
+    ("igmp", 2),
+    ("ipencap", 4),
+    ("tcp", 6),
+    ("egp", 8),
+    ("igp", 9),
+    ("udp", 17),
+    ("ipv6", 41),
+    ("rsvp", 46),
+    ("gre", 47),
+    ("esp", 50),
+    ("ipsec-esp", 50),
+    ("ah", 51),
+    ("ipsec-ah", 51),
+    ("mobile", 55),
+    ("icmp6", 58),
+    ("ipv6-icmp", 58),
+    ("eigrp", 88),
+    ("ospf", 89),
+    ("etherip", 97),
+    ("pim", 103),
+    ("ipcomp", 108),
+    ("carp", 112),
+    ("vrrp", 112),
+    ("l2tp", 115),
+    ("sctp", 132),
+];
 /// How pf chooses among several addresses.
 const POOL: [&str; 9] = [
     "round-robin",
@@ -701,7 +818,3 @@ const RULE_WORDS: [&str; 24] = [
     "route-to",
     "probability",
 ];
-/// Bound: cases of one rule of pf with lists; only the first are kept, and that is reported.
-const RULES_MAX: usize = 1024;
-/// More than the number of statements.
-const POSITIONS: usize = 1 << 20;

@@ -43,7 +43,7 @@ fn is_quoted(word: &Word, text: &str) -> bool {
 fn raw(text: &str) -> Vec<Vec<Word>> {
     let mut statements = Vec::new();
     let mut words: Vec<Word> = Vec::new();
-    let (mut at, mut depth) = (0, 0_usize);
+    let (mut at, mut depth, mut anchors) = (0, 0_usize, 0_usize);
     while let Some(c) = text[at..].chars().next() {
         let next = at + c.len_utf8();
         at = match c {
@@ -61,6 +61,19 @@ fn raw(text: &str) -> Vec<Vec<Word>> {
                 (end + 1).min(text.len())
             }
             c if c.is_whitespace() => next,
+            '{' if depth == 0 && opens(&words) => {
+                words[0].text = ANCHOR.to_owned();
+                statements.push(std::mem::take(&mut words));
+                anchors += 1;
+                next
+            }
+            '}' if depth == 0 && anchors > 0 => {
+                statements.extend((!words.is_empty()).then(|| std::mem::take(&mut words)));
+                let span = Span { start: at, end: next };
+                statements.push(vec![Word { text: c.to_string(), span }]);
+                anchors -= 1;
+                next
+            }
             c if OWN.contains(c) => {
                 depth += usize::from(c == '{');
                 depth = depth.saturating_sub(usize::from(c == '}'));
@@ -79,6 +92,13 @@ fn raw(text: &str) -> Vec<Vec<Word>> {
     }
     statements.extend((!words.is_empty()).then_some(words));
     statements
+}
+
+/// Whether a brace behind these words opens the body of an anchor rather than a list.
+fn opens(words: &[Word]) -> bool {
+    let is_list = |word: &Word| ["proto", "on", "from", "to", "port", "!"].contains(&&*word.text);
+    let is_anchor = words.first().is_some_and(|word| word.text == "anchor");
+    is_anchor && !words.last().is_some_and(is_list)
 }
 
 /// Returns the words of a macro's value, all at the place of the value.
@@ -173,6 +193,8 @@ fn flat(words: &mut Words, what: &str, reading: &mut Reading) -> Option<Vec<Word
     }
 }
 
+/// The first word of the statement that opens an anchor with a body, which ends with `}`.
+pub(super) const ANCHOR: &str = "anchor {";
 /// Characters that are words of their own.
 const OWN: &str = "{}(),=!<>";
 /// Bound: words of a file of pf with macros expanded; a file with more is refused.

@@ -9,18 +9,16 @@ use super::none;
 use super::random::lost_before;
 use super::scene::{FIRST, Scene, is_balanced, slow_classes, total};
 use crate::rows::{Options, Row};
-use std::net::UdpSocket;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::streams::{Counts, Streams, delay_max_ms, received};
 use std::time::{Duration, Instant};
 use weir_link::status::Status;
 use weir_testbed::Host;
-use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, Sender, source};
+use weir_traffic::{ReceiveReport, SendReport, source};
 
 /// The beginning of the rows.
 pub(super) const NAME: &str = "joins";
 
 pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
-    let text = |error: weir_host::error::SystemError| error.to_string();
     let mut scene = Scene::start(&policy())?;
     // Two streams have a class that joined, and stays.
     for number in 0..2 {
@@ -28,29 +26,20 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
         scene.join(&[], &(table + "rate = \"1 Mbit/s\"\n"))?;
     }
     let ports: Vec<u16> = std::iter::once(PROBE).chain(STREAM..STREAM + STREAMS).collect();
-    let plan = ReceivePlan { tcp: Vec::new(), buffer: 32 << 20, ..ReceivePlan::ports(&ports) };
-    let receiver = scene.testbed.server.run(|| Receiver::start(&plan)).map_err(text)?;
-    let receiver = receiver.map_err(text)?;
-    let sources: Result<Vec<_>, String> = ports.iter().map(|port| stream(*port)).collect();
+    let sources = ports.iter().map(|port| stream(*port)).collect::<Result<_, String>>()?;
     let duration = options.duration + LEAD * 2;
-    let plan = SendPlan { duration, ..SendPlan::new(sources?) };
-    let client = scene.testbed.client.run(|| UdpSocket::bind("0.0.0.0:0"));
-    let client = client.map_err(text)?.map_err(|error| error.to_string())?;
-    let sender = scene.testbed.client.run(|| Sender::start(&plan)).map_err(text)?;
-    let sender = sender.map_err(text)?;
-    let stop = AtomicBool::new(false);
-    let churned = std::thread::scope(|scope| {
-        scope.spawn(|| fill(&client, &stop));
-        std::thread::sleep(LEAD);
-        let churned = churn(&mut scene, options.duration);
-        stop.store(true, Ordering::Relaxed);
-        churned
-    });
-    let sent = sender.finish();
+    let streams = Streams::start(scene.ends(), &ports, sources, duration);
+    let streams = streams.map_err(|error| error.to_string())?;
+    // More than the classes that stay and those that come and go may send, to each in turn.
+    let filled = (0..BACKLOGGED).flat_map(|number| [FIRST + number, CHURN + number]).collect();
+    let flood = scene.flood(filled, BURST)?;
+    std::thread::sleep(LEAD);
+    let churned = churn(&mut scene, options.duration);
+    drop(flood);
+    let (sent, receiver) = streams.sent();
     let churned = churned?;
     scene.drain()?;
-    receiver.wait_ended(Duration::from_secs(2));
-    Ok(rows(&churned, &sent, &receiver.finish(), &scene.status()?))
+    Ok(rows(&churned, &sent, &received(receiver), &scene.status()?))
 }
 
 fn rows(
@@ -63,12 +52,7 @@ fn rows(
     let subject = |what: &str| format!("{NAME}: beside {CLASSES} classes, {what}");
     let books = lane.classes.iter().chain(lane.removed.as_deref());
     let wrong = books.filter(|class| !is_balanced(class)).count() as u64;
-    let offered: u64 = sent.streams.iter().map(|one| one.packets).sum();
-    let streams = received.streams.iter();
-    let arrived: u64 = streams.clone().map(|one| one.packets - one.duplicated).sum();
-    let duplicated: u64 = streams.clone().map(|one| one.duplicated).sum();
-    let reordered: u64 = streams.map(|one| one.reordered).sum();
-    let lost = offered.saturating_sub(arrived + received.overruns);
+    let Counts { sent, lost, duplicated, reordered, .. } = Counts::of(sent, received, 0);
     let rate = churned.requests as f64 / churned.time.as_secs_f64();
     let micros = |time: Duration| format!("{:.0} us", time.as_secs_f64() * 1e6);
     vec![
@@ -83,7 +67,7 @@ fn rows(
             subject("a request, processor time of the thread that makes it, mean"),
             micros(churned.busy / churned.requests.max(1)),
         ),
-        Row::shown(subject("packets of streams sent"), offered.to_string()),
+        Row::shown(subject("packets of streams sent"), sent.to_string()),
         none(subject("packets lost"), lost, "packets"),
         none(
             subject("packets lost that nothing counts"),
@@ -101,7 +85,13 @@ fn rows(
             subject("packets sent in all"),
             total(lane, |class| class.sent).packets.to_string(),
         ),
-        Row::at_most(subject("the probe's delay, longest"), delay_max(received), 10.0, "ms"),
+        Row::at_most(
+            subject("the probe's delay, longest"),
+            // The first of the sources.
+            delay_max_ms(received, Some(1)),
+            10.0,
+            "ms",
+        ),
     ]
 }
 
@@ -173,27 +163,6 @@ fn table(number: u32, port: u16) -> String {
     )
 }
 
-/// Returns the longest delay of the probe, in ms.
-fn delay_max(report: &ReceiveReport) -> f64 {
-    // The first of the sources.
-    let probe = report.streams.iter().filter(|one| one.stream == Some(1));
-    probe.map(|one| one.delay.max_us / 1e3).fold(0.0, f64::max)
-}
-
-/// Sends more than the classes that stay and those that come and go may send, to each in turn.
-fn fill(client: &UdpSocket, stop: &AtomicBool) {
-    let mut number = 0;
-    while !stop.load(Ordering::Relaxed) {
-        for _ in 0..BURST {
-            let port = if number % 2 == 0 { FIRST } else { CHURN } + number / 2 % BACKLOGGED;
-            // A full socket loses it, which is as good as a queue that does.
-            let _lost = client.send_to(&[0; 1000], (Host::Server.ip4(), port));
-            number = (number + 1) % (2 * BACKLOGGED);
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 fn stream(port: u16) -> Result<weir_sim::scenario::Source, String> {
     let dport = port.to_string();
     let (name, payload, interval) = match port {
@@ -231,6 +200,6 @@ const PROBE: u16 = 900;
 const STREAMS: u16 = 4;
 const BACKLOGGED: u16 = 500;
 /// Datagrams each 10 ms: 24 Mbit/s.
-const BURST: u32 = 30;
+const BURST: usize = 30;
 /// Before the first request and after the last.
 const LEAD: Duration = Duration::from_secs(1);

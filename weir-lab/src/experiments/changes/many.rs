@@ -2,11 +2,10 @@
 
 use super::scene::{self, FIRST, Scene, slow_classes};
 use crate::rows::{Options, Row};
-use std::net::UdpSocket;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::streams::{Streams, delay_max_ms};
 use std::time::{Duration, Instant};
 use weir_testbed::Host;
-use weir_traffic::{ReceivePlan, Receiver, SendPlan, Sender, source};
+use weir_traffic::source;
 
 /// The beginning of the rows.
 pub(super) const NAME: &str = "many";
@@ -17,51 +16,22 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     let read = Instant::now();
     let mut scene = Scene::start(&policy(0))?;
     let started = read.elapsed();
-    let plan = ReceivePlan { tcp: Vec::new(), ..ReceivePlan::ports(&[PROBE]) };
-    let receiver = scene.testbed.server.run(|| Receiver::start(&plan)).map_err(text)?;
-    let receiver = receiver.map_err(text)?;
+    let ports = (FIRST..FIRST + BACKLOGGED).collect();
+    let flood = scene.flood(ports, BURST)?;
+    std::thread::sleep(Duration::from_secs(2));
     let keys = [("payload", "100 B"), ("interval", "1 ms"), ("dport", "900")];
     let probe = source("probe", "cbr", Host::Server.ip4(), &keys)?;
-    let client = scene.testbed.client.run(|| UdpSocket::bind("0.0.0.0:0"));
-    let client = client.map_err(text)?.map_err(|error| error.to_string())?;
-    let stop = AtomicBool::new(false);
-    let mut quiet = 0.0;
-    let (mut prepare, mut parse) = (Duration::ZERO, Duration::ZERO);
-    let mut force = Duration::ZERO;
-    let mut backlogged = 0;
-    let received = std::thread::scope(|scope| {
-        scope.spawn(|| fill(&client, &stop));
-        let measure = || -> Result<_, String> {
-            std::thread::sleep(Duration::from_secs(2));
-            let duration = options.duration.max(Duration::from_secs(4)) * 2;
-            let plan = SendPlan { duration, ..SendPlan::new(vec![probe]) };
-            let sender = scene.testbed.client.run(|| Sender::start(&plan)).map_err(text)?;
-            let sender = sender.map_err(text)?;
-            std::thread::sleep(Duration::from_secs(1));
-            quiet = delay_max(&receiver.report());
-            let start = Instant::now();
-            let mut round = 1;
-            while start.elapsed() < options.duration || round == 1 {
-                let reading = Instant::now();
-                let new = scene::read(&policy(round))?;
-                parse = parse.max(reading.elapsed());
-                let lane = scene.counts()?;
-                backlogged = lane.classes.iter().filter(|class| class.backlog.packets > 0).count();
-                let took = scene.change(new)?;
-                prepare = prepare.max(took.prepare);
-                force = force.max(took.force);
-                round += 1;
-            }
-            std::thread::sleep(Duration::from_millis(500));
-            drop(sender.finish());
-            Ok((round - 1, receiver.finish()))
-        };
-        let measured = measure();
-        stop.store(true, Ordering::Relaxed);
-        measured
-    });
-    let (rounds, received) = received?;
-    let gap = delay_max(&received);
+    let duration = options.duration.max(Duration::from_secs(4)) * 2;
+    let streams = Streams::start(scene.ends(), &[PROBE], vec![probe], duration).map_err(text)?;
+    std::thread::sleep(Duration::from_secs(1));
+    let quiet = delay_max_ms(&streams.report(), None);
+    let changed = change_all(&mut scene, options.duration)?;
+    std::thread::sleep(Duration::from_millis(500));
+    let (_, receiver) = streams.sent();
+    let received = receiver.finish();
+    drop(flood);
+    let Changed { rounds, backlogged, parse, prepare, force } = changed;
+    let gap = delay_max_ms(&received, None);
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     Ok(vec![
         Row::shown(subject("started in"), format!("{:.0} ms", ms(started))),
@@ -75,22 +45,32 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     ])
 }
 
-/// Returns the longest delay of the probe, in ms.
-fn delay_max(report: &weir_traffic::ReceiveReport) -> f64 {
-    report.streams.iter().map(|stream| stream.delay.max_us / 1e3).fold(0.0, f64::max)
+/// The longest times of the changes, and their effect.
+#[derive(Default)]
+struct Changed {
+    rounds: u32,
+    /// Classes with a backlog before the last change.
+    backlogged: usize,
+    parse: Duration,
+    prepare: Duration,
+    force: Duration,
 }
 
-/// Sends more than the line takes, to each of so many classes in turn.
-fn fill(client: &UdpSocket, stop: &AtomicBool) {
-    let mut port = FIRST;
-    while !stop.load(Ordering::Relaxed) {
-        for _ in 0..BURST {
-            // A full socket loses it, which is as good as a queue that does.
-            let _lost = client.send_to(&[0; 1000], (Host::Server.ip4(), port));
-            port = if port + 1 == FIRST + BACKLOGGED { FIRST } else { port + 1 };
-        }
-        std::thread::sleep(Duration::from_millis(10));
+/// Reads the policy anew until the time is over, and once at least.
+fn change_all(scene: &mut Scene, time: Duration) -> Result<Changed, String> {
+    let (mut changed, start) = (Changed::default(), Instant::now());
+    while start.elapsed() < time || changed.rounds == 0 {
+        changed.rounds += 1;
+        let reading = Instant::now();
+        let new = scene::read(&policy(changed.rounds))?;
+        changed.parse = changed.parse.max(reading.elapsed());
+        let classes = scene.counts()?.classes;
+        changed.backlogged = classes.iter().filter(|class| class.backlog.packets > 0).count();
+        let took = scene.change(new)?;
+        changed.prepare = changed.prepare.max(took.prepare);
+        changed.force = changed.force.max(took.force);
     }
+    Ok(changed)
 }
 
 /// Writes a policy of very many classes; one class differs from round to round.
@@ -109,4 +89,4 @@ const CLASSES: u32 = 50_000;
 const BACKLOGGED: u16 = 1000;
 const PROBE: u16 = 900;
 /// Datagrams each 10 ms: 24 Mbit/s.
-const BURST: u32 = 30;
+const BURST: usize = 30;

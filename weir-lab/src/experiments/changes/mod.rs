@@ -12,8 +12,7 @@ mod random;
 mod scene;
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
-use weir_bench::rig;
+use crate::rows::{Options, Row, Rows};
 
 /// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -30,17 +29,13 @@ type Part = (&'static str, fn(&Options) -> Result<Vec<Row>, String>);
 const PARTS: &[Part] =
     &[(random::NAME, random::run), (many::NAME, many::run), (joins::NAME, joins::run)];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     for (name, run) in PARTS {
-        if options.only.as_ref().is_none_or(|only| only.starts_with(name)) {
-            let new = run(options)?;
-            new.iter().for_each(&mut *progress);
-            rows.extend(new);
+        if rows.options.only.as_ref().is_none_or(|only| only.starts_with(name)) {
+            rows.extend(run(rows.options)?);
         }
     }
-    Ok(rows.into())
+    Ok(())
 }
 
 /// A count that must be zero.

@@ -3,13 +3,14 @@
 use super::none;
 use super::scene::{self, Scene, is_balanced, total};
 use crate::rows::{Options, Row};
+use crate::streams::{Counts, Streams, received};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 use weir_core::random::Random;
 use weir_link::status::{ClassStatus, LaneStatus, Status};
 use weir_testbed::Host;
-use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, SendReport, Sender, source};
+use weir_traffic::{ReceiveReport, SendReport, source};
 
 /// The beginning of the rows.
 pub(super) const NAME: &str = "random";
@@ -31,22 +32,16 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>, String> {
     let mut random = Random::new(SEED, 0);
     let mut scene = Scene::start(&draft(&mut random))?;
     let ports: Vec<u16> = (0..STREAMS).map(port).collect();
-    let text = |error: weir_host::error::SystemError| error.to_string();
-    let plan = ReceivePlan { tcp: Vec::new(), buffer: 32 << 20, ..ReceivePlan::ports(&ports) };
-    let receiver = scene.testbed.server.run(|| Receiver::start(&plan)).map_err(text)?;
-    let receiver = receiver.map_err(text)?;
-    let sources: Result<Vec<_>, String> = ports.iter().map(|port| stream(*port)).collect();
+    let sources = ports.iter().map(|port| stream(*port)).collect::<Result<_, String>>()?;
     let duration = options.duration + LEAD * 2;
-    let plan = SendPlan { duration, ..SendPlan::new(sources?) };
-    let sender = scene.testbed.client.run(|| Sender::start(&plan)).map_err(text)?;
-    let sender = sender.map_err(text)?;
+    let streams = Streams::start(scene.ends(), &ports, sources, duration);
+    let streams = streams.map_err(|error| error.to_string())?;
     std::thread::sleep(LEAD);
     let found = change_all(&mut scene, &mut random, options.duration);
-    let sent = sender.finish();
+    let (sent, receiver) = streams.sent();
     let found = found?;
     scene.drain()?;
-    receiver.wait_ended(Duration::from_secs(2));
-    let received = receiver.finish();
+    let received = received(receiver);
     let status = scene.status()?;
     let mut rows = rows(&found, &sent, &received, &status.lanes[0]);
     rows.extend(frames(&status));
@@ -114,13 +109,12 @@ fn goes_on(before: &LaneStatus, now: &LaneStatus) -> bool {
 
 fn rows(found: &Found, sent: &SendReport, received: &ReceiveReport, lane: &LaneStatus) -> Vec<Row> {
     let subject = |what: &str| format!("{NAME}: {what}");
-    let streams = received.streams.iter();
-    let arrived: u64 = streams.clone().map(|one| one.packets - one.duplicated).sum();
+    let counts = Counts::of(sent, received, 0);
     let reordered = |stays: bool| -> u64 {
-        let of = streams.clone().filter(|one| one.stream.is_some_and(|n| (n <= STAY) == stays));
+        let of =
+            received.streams.iter().filter(|one| one.stream.is_some_and(|n| (n <= STAY) == stays));
         of.map(|one| one.reordered).sum()
     };
-    let offered: u64 = sent.streams.iter().map(|one| one.packets).sum();
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
     for class in lane.classes.iter().chain(lane.removed.as_deref()) {
         let dropped =
@@ -144,19 +138,15 @@ fn rows(found: &Found, sent: &SendReport, received: &ReceiveReport, lane: &LaneS
         Row::shown(subject("changes made"), format!("{}", found.changes)),
         Row::shown(subject("drafts refused by the check"), format!("{}", found.refused)),
         none(subject("changes after which books are not exact"), found.wrong_books, "changes"),
-        Row::shown(subject("packets sent"), format!("{offered}")),
+        Row::shown(subject("packets sent"), counts.sent.to_string()),
         Row::shown(subject("dropped, by reason"), lost.trim_end_matches(", ").to_owned()),
         none(
             subject("packets lost that no limit dropped"),
             // The marks at the ends may be dropped, too.
-            offered.saturating_sub(arrived + accounted + received.overruns),
+            counts.lost.saturating_sub(accounted),
             "packets",
         ),
-        none(
-            subject("packets that arrived twice"),
-            streams.clone().map(|one| one.duplicated).sum(),
-            "packets",
-        ),
+        none(subject("packets that arrived twice"), counts.duplicated, "packets"),
         none(subject("reordered in streams whose class stays"), reordered(true), "packets"),
         Row::shown(subject("reordered in streams that rules move"), reordered(false).to_string()),
         Row::shown(subject("prepared in, mean"), format!("{mean:.2} ms")),

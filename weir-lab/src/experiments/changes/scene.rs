@@ -1,37 +1,31 @@
 //! A bridge between two hosts whose policies change while it runs.
 
-use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_bench::rig;
-use weir_host::watch::Waker;
+use weir_host::netns::NetNs;
 use weir_link::bridge::Bridge;
 use weir_link::change::join::{Joins, Rehearsal};
 use weir_link::change::{ChangeHandle, Transaction};
 use weir_link::deploy;
 use weir_link::events::{self, Reporter};
-use weir_link::status::{Amount, Board, ClassStatus, LaneStatus, Status};
+use weir_link::status::{Amount, ClassStatus, LaneStatus, Status};
 use weir_policy::deployment::{self, Deployment};
 use weir_policy::policy::JoinRequest;
 use weir_policy::render;
-use weir_testbed::{LEFT, RIGHT, Testbed, until_seen};
+use weir_testbed::{Flood, FloodConfig, Host, LEFT, RIGHT, RunningBridge, Testbed, until_seen};
 
 /// A bridge in this process, whose policies are changed.
 pub(super) struct Scene {
+    /// It ends before its networks.
+    bridge: RunningBridge,
     /// The networks of client and server.
     pub testbed: Testbed,
     /// The policies in force.
     pub deployment: Deployment,
     handles: Vec<ChangeHandle>,
     rehearsals: Vec<Option<Rehearsal>>,
-    waker: Arc<Waker>,
-    board: Arc<Board>,
     reporter: Reporter,
-    stop: Arc<AtomicBool>,
-    bridge: Option<JoinHandle<Result<(), String>>>,
 }
 
 /// How long the steps of a change took.
@@ -77,16 +71,22 @@ impl Scene {
         let testbed = rig::quiet_testbed().map_err(text)?;
         let deployment = read(policy)?;
         let config = deploy::bridges(&deployment).map_err(text)?.remove(0);
-        let (stop, board) = (Arc::new(AtomicBool::new(false)), Arc::new(Board::new()));
-        let waker = Arc::new(Waker::new().map_err(text)?);
-        let (stopped, seen, woken) = (Arc::clone(&stop), Arc::clone(&board), Arc::clone(&waker));
         let mut bridge = testbed.weir.run(|| Bridge::open(config)).map_err(text)?.map_err(text)?;
         let (reporter, _unread) = events::log();
         let handles = vec![bridge.take_changes()];
-        let run = move || bridge.run(&stopped, &[woken.as_fd().as_raw_fd()], &seen).map_err(text);
-        let bridge = Some(std::thread::spawn(run));
-        let rehearsals = Vec::new();
-        Ok(Self { testbed, deployment, handles, rehearsals, waker, board, reporter, stop, bridge })
+        let bridge = RunningBridge::run(bridge).map_err(text)?;
+        Ok(Self { bridge, testbed, deployment, handles, rehearsals: Vec::new(), reporter })
+    }
+
+    /// Returns the networks of client and server.
+    pub fn ends(&self) -> [&NetNs; 2] {
+        [&self.testbed.client, &self.testbed.server]
+    }
+
+    /// Sends so many long datagrams to ports of the server each 10 ms, in turn.
+    pub fn flood(&self, ports: Vec<u16>, burst: usize) -> Result<Flood, String> {
+        let config = FloodConfig { ports, length: 1000, burst, pause: Duration::from_millis(10) };
+        Ok(Flood::between(&self.testbed.client, Host::Server.ip4(), config)?)
     }
 
     /// Puts other policies in force.
@@ -97,7 +97,7 @@ impl Scene {
         let transaction = transaction.map_err(|refusal| refusal.to_string())?;
         let prepare = start.elapsed();
         let asked = Instant::now();
-        let wake = || self.waker.wake();
+        let wake = || self.bridge.wake();
         let (_, _, made) = transaction.put_in_force(&mut self.handles, wake, PATIENCE);
         made.map_err(|_| "the loop hangs")?;
         let force = asked.elapsed();
@@ -115,7 +115,7 @@ impl Scene {
         let both = (seatings.as_slice(), &[0][..]);
         let joins = Joins::prepare(&self.deployment, both, &mut self.rehearsals, &self.handles)?;
         let at = (&mut self.handles[..], &mut self.rehearsals[..]);
-        let made = joins.put_in_force(at, || self.waker.wake(), PATIENCE);
+        let made = joins.put_in_force(at, || self.bridge.wake(), PATIENCE);
         made.map_err(|_| "the loop hangs")?;
         let policy = &mut self.deployment.directions[0].policy;
         seatings.iter().for_each(|seating| policy.follow(seating));
@@ -129,7 +129,7 @@ impl Scene {
 
     /// Returns the status at an instant after this call.
     pub fn status(&self) -> Result<Status, String> {
-        self.board.ask(PATIENCE).ok_or_else(|| "the loop gives no counts".to_owned())
+        self.bridge.status().map_err(|why| why.to_string())
     }
 
     /// Waits until nothing waits in the link.
@@ -139,17 +139,6 @@ impl Scene {
         let is_none = |waiting: &Result<u64, String>| !waiting.as_ref().is_ok_and(|it| *it > 0);
         until_seen("no packet waits", waiting, is_none)??;
         Ok(())
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.waker.wake();
-        if let Some(bridge) = self.bridge.take() {
-            // What it returns was printed, or is of no use any more.
-            drop(bridge.join());
-        }
     }
 }
 

@@ -1,14 +1,12 @@
 //! Durations and rates of a link that is in order: what a user waits for, and what a class gets.
 
 use super::POLICY;
-use crate::program;
+use crate::program::plan;
 use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_testbed::{
-    Flood, Found, Host, PATIENCE, PortKind, Result, Scene, ScenePlan, Stream, StreamConfig, signal,
-};
+use weir_testbed::{Flood, Found, Host, PATIENCE, PortKind, Result, Stream, StreamConfig, signal};
 
 /// Something that is measured many times, and the most that its median may be, in `unit`.
 pub(super) struct Figure {
@@ -57,21 +55,13 @@ pub(super) const FIGURES: &[Figure] = &[
     },
 ];
 
-fn plan(policy: &str) -> Result<ScenePlan> {
-    Ok(Scene::plan(program::weir()?.get_program(), policy))
-}
-
 /// As the answer of the command says.
 fn change() -> Result<f64> {
     let scene = plan(POLICY)?.start()?;
-    let arguments = ["--format", "json", "set", "link.rate=20 Mbit/s", "--control", "weir.sock"];
-    let ended = scene.weir(&arguments)?;
-    if !ended.status.success() {
-        return Err(ended.stderr.into());
-    }
-    let answer: serde_json::Value = serde_json::from_str(&ended.stdout)
-        .map_err(|error| format!("{error}: {}", ended.stdout))?;
-    let took = answer["took_us"].as_f64().ok_or_else(|| format!("no time: {}", ended.stdout))?;
+    let printed = scene.called(&["set", "link.rate=20 Mbit/s", "--format", "json"])?;
+    let answer: serde_json::Value =
+        serde_json::from_str(&printed).map_err(|error| format!("{error}: {printed}"))?;
+    let took = answer["took_us"].as_f64().ok_or_else(|| format!("no time: {printed}"))?;
     Ok(took / 1e3)
 }
 

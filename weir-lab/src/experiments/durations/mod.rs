@@ -11,10 +11,9 @@ mod figures;
 
 use super::{Experiment, Own};
 use crate::program;
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use figures::{FIGURES, Figure};
 use std::time::Duration;
-use weir_bench::rig;
 use weir_testbed::{
     PortKind, Result, Scene, ScenePlan, Stream, StreamConfig, is_alive, signal, until,
 };
@@ -97,33 +96,25 @@ const CASES: &[Case] = &[
     },
 ];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> std::result::Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
+fn run(rows: &mut Rows<'_>) -> std::result::Result<(), String> {
     let mut measure_all = |subject: &str, goal, unit, measure: &dyn Fn() -> Result<f64>| {
-        if !options.wants(subject) {
-            return Ok(());
-        }
-        let found: Result<Vec<f64>> = (0..RUNS).map(|_| measure()).collect();
-        let made = judged(subject, found.map_err(|why| format!("{subject}: {why}"))?, goal, unit);
-        made.iter().for_each(&mut *progress);
-        rows.extend(made);
-        Ok::<(), String>(())
+        rows.measure(subject, |_| {
+            let found: Result<Vec<f64>> = (0..RUNS).map(|_| measure()).collect();
+            found.map(|found| judged(subject, found, goal, unit))
+        })
     };
     for case in CASES {
         let goal = case.goal.map(|goal| goal.as_secs_f64() * 1e3);
         measure_all(case.subject, goal, "ms", &|| Ok(gap(case)?.as_secs_f64() * 1e3))?;
     }
-    for Figure { subject, goal, unit, measure } in FIGURES {
-        measure_all(subject, Some(*goal), unit, measure)?;
-    }
-    Ok(rows.into())
+    FIGURES.iter().try_for_each(|Figure { subject, goal, unit, measure }| {
+        measure_all(subject, Some(*goal), unit, measure)
+    })
 }
 
 /// Returns the longest gap of a stream while it happens.
 fn gap(case: &Case) -> Result<Duration> {
-    let weir = program::weir()?;
-    let mut scene = (case.plan)(Scene::plan(weir.get_program(), POLICY)).start()?;
+    let mut scene = (case.plan)(program::plan(POLICY)?).start()?;
     let stream = Stream::numbered(&scene.testbed, StreamConfig::default())?;
     stream.await_another()?;
     (case.happens)(&mut scene)?;
@@ -133,18 +124,14 @@ fn gap(case: &Case) -> Result<Duration> {
 
 fn restart(scene: &mut Scene) -> Result<()> {
     let former = scene.forwarder()?;
-    let ended = scene.weir(&["restart", "--control", "weir.sock"])?;
-    if !ended.status.success() {
-        return Err(ended.stderr.into());
-    }
+    scene.called(&["restart"])?;
     until("the former forwarder ends", || !is_alive(former))
 }
 
 fn replaced(scene: &mut Scene, name: &str) -> Result<()> {
     let former = scene.forwarder()?;
     signal(former, name)?;
-    until("another forwarder", || scene.forwarder().is_ok_and(|now| now != former))?;
-    scene.await_status("it answers", |_| true).map(drop)
+    scene.await_another_forwarder(former).map(drop)
 }
 
 fn carried_on(scene: &mut Scene) -> Result<()> {
@@ -156,10 +143,7 @@ fn carried_on(scene: &mut Scene) -> Result<()> {
 fn keeper_dies(scene: &mut Scene) -> Result<()> {
     scene.signal("KILL")?;
     scene.process()?.wait_for_exit()?;
-    let is_orphan = |status: &weir_link::status::Status| {
-        status.processes.is_some_and(|processes| processes.keeper.is_none())
-    };
-    scene.await_status("the forwarder notices", is_orphan).map(drop)
+    scene.await_orphan().map(drop)
 }
 
 /// The median is judged, the worst is shown, with how many exceed the goal.

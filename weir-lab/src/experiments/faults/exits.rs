@@ -7,7 +7,7 @@ use crate::rows::{Options, Row};
 use std::thread;
 use std::time::Duration;
 use weir_host::wait::monotonic_ns;
-use weir_testbed::{Found, Gap, Scene, signal};
+use weir_testbed::{Found, Gap, signal};
 
 pub(super) const NAME: &str = "exit";
 
@@ -78,7 +78,7 @@ impl Case {
         match self.death {
             Death::Forwarder(name) => signal(link.forwarder()?, name)?,
             Death::Keeper => link.signal("KILL")?,
-            Death::Restart => restart(&link)?,
+            Death::Restart => drop(link.called(&["restart"])?),
         }
         thread::sleep(AFTER);
         let end_ns = monotonic_ns();
@@ -122,16 +122,6 @@ impl Seen {
     fn arrived_between(&self, from_ns: u64, to_ns: u64) -> usize {
         let arrivals = (0..self.probe.sent).filter_map(|number| self.probe.arrived_ns(number));
         arrivals.filter(|at_ns| (from_ns..to_ns).contains(at_ns)).count()
-    }
-}
-
-/// As an operator restarts a link.
-fn restart(link: &Scene) -> Result<(), String> {
-    let socket = link.socket().display().to_string();
-    let ended = link.weir(&["restart", "--control", &socket])?;
-    match ended.status.success() {
-        true => Ok(()),
-        false => Err(ended.stderr.lines().next().unwrap_or("it failed without a word").to_owned()),
     }
 }
 

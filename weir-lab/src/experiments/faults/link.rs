@@ -29,7 +29,7 @@ pub(super) fn prepare(service: Service) -> Result<Scene, String> {
     let Service { on_exit, restart } = service;
     let lines =
         format!("on_exit = \"{on_exit}\"\nrestart = \"{restart}\"\nlog = \"{DISK}/events\"");
-    let plan = Scene::plan(program::weir()?.get_program(), POLICY).deployment(&lines).both_ways();
+    let plan = program::plan(POLICY)?.deployment(&lines).both_ways();
     let link = plan.prepare_in(rig::quiet_testbed().map_err(text)?)?;
     fs::create_dir(link.path(DISK)).map_err(text)?;
     Ok(link)

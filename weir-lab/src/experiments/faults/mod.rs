@@ -16,8 +16,7 @@ mod soak;
 mod told;
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
-use weir_bench::rig;
+use crate::rows::{Options, Row, Rows};
 
 /// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -37,25 +36,19 @@ const PARTS: &[Part] = &[
     (soak::NAME, soak::run),
 ];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
-    let mut tell = |row: Row| {
-        progress(&row);
-        rows.push(row);
-    };
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     for (name, run) in PARTS {
         // `--only exit` takes a part, `--only "exit: open"` some of its rows.
-        let is_wanted = options.only.as_ref().is_none_or(|only| only.starts_with(name));
+        let is_wanted = rows.options.only.as_ref().is_none_or(|only| only.starts_with(name));
         if !is_wanted {
             continue;
         }
-        if let Err(why) = run(options, &mut tell) {
+        if let Err(why) = run(rows.options, &mut |row| rows.add(row)) {
             // One that cannot be measured has failed, and says nothing about the others.
-            tell(row(format!("{name}: measured"), why, "measured", false));
+            rows.add(row(format!("{name}: measured"), why, "measured", false));
         }
     }
-    Ok(rows.into())
+    Ok(())
 }
 
 /// A row whose claim holds or does not, without a number.

@@ -11,7 +11,7 @@ mod tests;
 
 use super::{Experiment, Own};
 use crate::claims::{Era, Kind, Measured, Plot, Run, Setup};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use network::Sent;
 use scenario::{Claim, Claimed, Scenario};
 
@@ -85,15 +85,14 @@ fn setup(scenario: &Scenario) -> Setup {
 }
 
 /// Runs another scenario of the family, from a file.
-fn run_file(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let file = options.file.as_ref().ok_or("name a scenario with --file")?;
+fn run_file(found: &mut Rows<'_>) -> Result<(), String> {
+    let file = found.options.file.as_ref().ok_or("name a scenario with --file")?;
     let shown = file.display().to_string();
     let bytes = std::fs::read(file).map_err(|error| format!("{shown}: {error}"))?;
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let rows = rows(&bytes, &shown, &stem)?;
-    let rows: Vec<Row> = rows.into_iter().filter(|row| options.wants(&row.subject)).collect();
-    rows.iter().for_each(progress);
-    Ok(rows.into())
+    found.extend(rows.into_iter().filter(|row| found.options.wants(&row.subject)));
+    Ok(())
 }
 
 /// Returns the series and the claims of another scenario of the family; all its errors if it has

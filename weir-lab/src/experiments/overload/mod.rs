@@ -14,15 +14,15 @@ mod traffic;
 
 use super::{Experiment, Own};
 use crate::busy::Busy;
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use std::thread;
 use std::time::Duration;
 use traffic::{Bulk, Counted, Traffic};
-use weir_bench::rig::{self, Forwarder};
+use weir_bench::rig::{self, Forwarder, Htb};
 use weir_host::error::SystemError;
 use weir_host::wait::monotonic_ns;
 use weir_link::status::Status;
-use weir_testbed::{RIGHT, Testbed};
+use weir_testbed::Testbed;
 
 /// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -81,36 +81,34 @@ impl Case {
     }
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
-    let mut tell = |row: Row| {
-        progress(&row);
-        rows.push(row);
-    };
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     let all = Case::new("all that the generator sends", Bulk::All);
+    let duration = rows.options.duration;
     // The loads are parts of what is forwarded, and compared with the most of all of them.
-    if options.wants(LOAD) || options.wants(&all.name) {
-        let full = all.measure(options.duration)?;
-        all.judge(&full, &mut tell);
+    if rows.options.wants(LOAD) || rows.options.wants(&all.name) {
+        let text = |error: SystemError| error.to_string();
+        let full = all.measure(duration).map_err(text)?;
+        rows.extend(all.judge(&full));
         let mut outputs = vec![(all.name, full.counted.bulk_per_second, full.output)];
         for part in LOADS {
             let name = format!("{LOAD} {part} of what is forwarded");
             let case = Case::new(name, Bulk::Rate((part * full.output) as u64));
-            let sample = case.measure(options.duration)?;
-            case.judge(&sample, &mut tell);
+            let sample = case.measure(duration).map_err(text)?;
+            rows.extend(case.judge(&sample));
             outputs.push((case.name, sample.counted.bulk_per_second, sample.output));
         }
-        judge_outputs(&outputs, &mut tell);
+        rows.extend(judge_outputs(&outputs));
     }
-    for case in cases().iter().filter(|case| options.wants(&case.name)) {
-        let sample = case.measure(options.duration)?;
-        case.judge(&sample, &mut tell);
-        if let (Bulk::Rate(_), false) = (case.bulk, case.kernel) {
-            tell(slow_output(case, &sample));
-        }
-    }
-    Ok(rows.into())
+    cases().iter().try_for_each(|case| {
+        rows.measure(&case.name, |options| {
+            let sample = case.measure(options.duration)?;
+            let mut rows = case.judge(&sample);
+            if let (Bulk::Rate(_), false) = (case.bulk, case.kernel) {
+                rows.push(slow_output(case, &sample));
+            }
+            Ok::<_, SystemError>(rows)
+        })
+    })
 }
 
 /// The cases beside those of the loads.
@@ -133,13 +131,9 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
-    fn measure(&self, duration: Duration) -> Result<Sample, String> {
+    fn measure(&self, duration: Duration) -> Result<Sample, SystemError> {
         // The kernel is there to compare with: less of its time says enough.
         let duration = if self.kernel { duration.div_f64(KERNEL_PART) } else { duration };
-        self.try_measure(duration).map_err(|error| format!("{}: {error}", self.name))
-    }
-
-    fn try_measure(&self, duration: Duration) -> Result<Sample, SystemError> {
         let _busy = self.busy.then(|| Busy::start(2)).transpose()?;
         let lines = self.tc_lines();
         let forwarder = match self.kernel {
@@ -147,8 +141,7 @@ impl Case {
             false => {
                 let policy = rig::policy(&self.policy())?;
                 let back = rig::policy(&Self::new("", Bulk::All).policy())?;
-                let lanes = [rig::policy_lane(0, &policy)?, rig::policy_lane(1, &back)?];
-                Forwarder::Weir(Box::new(rig::bridge_config(lanes, rig::cpus().0)))
+                Forwarder::weir(&policy, &back)?
             }
         };
         let (sample, status) = rig::between(forwarder, |testbed, _| self.drive(testbed, duration))?;
@@ -162,8 +155,8 @@ impl Case {
         Ok(Sample { counted: traffic.finish(), output: output?, status: Status::default() })
     }
 
-    /// The rows that every case has.
-    fn judge(&self, sample: &Sample, tell: &mut dyn FnMut(Row)) {
+    /// Returns the rows that every case has.
+    fn judge(&self, sample: &Sample) -> Vec<Row> {
         let Counted { sent, lost, delay, bulk_per_second } = sample.counted;
         let p99 = delay.p99_us / 1e3;
         let told = format!(
@@ -174,12 +167,13 @@ impl Case {
             delay.p50_us,
             causes(&sample.status)
         );
-        tell(Row::shown(self.name.clone(), told));
+        let mut rows = vec![Row::shown(self.name.clone(), told)];
         if !self.kernel {
             let subject = format!("{}: lost of {sent}", self.name);
-            tell(Row::at_most(subject, lost as f64, 0.0, "packets"));
-            tell(Row::at_most(format!("{}: p99", self.name), p99, P99_MS, "ms"));
+            rows.push(Row::at_most(subject, lost as f64, 0.0, "packets"));
+            rows.push(Row::at_most(format!("{}: p99", self.name), p99, P99_MS, "ms"));
         }
+        rows
     }
 
     /// Voice has its rate whatever else comes, and bulk may use the whole line.
@@ -202,24 +196,11 @@ impl Case {
     fn tc_lines(&self) -> Vec<String> {
         let Self { link_kbit, bulk_limit, .. } = self;
         let bulk_kbit = link_kbit - VOICE_KBIT;
-        let class = |parent: &str, id: &str, rest: String| {
-            format!("class add dev {RIGHT} parent {parent} classid {id} htb {rest} quantum 1514")
-        };
-        let whole = format!("rate {link_kbit}kbit");
-        let voice = format!("rate {VOICE_KBIT}kbit prio 0");
-        let bulk = format!("rate {bulk_kbit}kbit ceil {link_kbit}kbit prio 1");
-        vec![
-            format!("qdisc add dev {RIGHT} root handle 1: htb default 3"),
-            class("1:", "1:1", whole),
-            class("1:1", "1:2", voice),
-            class("1:1", "1:3", bulk),
-            format!("qdisc add dev {RIGHT} parent 1:2 handle 2: pfifo limit 1000"),
-            format!("qdisc add dev {RIGHT} parent 1:3 handle 3: pfifo limit {bulk_limit}"),
-            format!(
-                "filter add dev {RIGHT} parent 1: protocol ip prio 1 u32 match ip dport \
-                 {VOICE_PORT} 0xffff flowid 1:2"
-            ),
-        ]
+        let whole = format!("rate {link_kbit}kbit quantum 1514");
+        let voice = format!("rate {VOICE_KBIT}kbit prio 0 quantum 1514");
+        let bulk = format!("rate {bulk_kbit}kbit ceil {link_kbit}kbit prio 1 quantum 1514");
+        let htb = Htb::new(3).class(0, 1, &whole).class(1, 2, &voice).class(1, 3, &bulk);
+        htb.queue(2, 1000).queue(3, *bulk_limit).flow(VOICE_PORT, 2).lines()
     }
 }
 
@@ -233,12 +214,12 @@ fn watch(duration: Duration) -> Result<f64, SystemError> {
 }
 
 /// Every load forwards what is offered, or nearly the most that any load does.
-fn judge_outputs(outputs: &[(String, f64, f64)], tell: &mut dyn FnMut(Row)) {
+fn judge_outputs(outputs: &[(String, f64, f64)]) -> impl Iterator<Item = Row> {
     let most = outputs.iter().map(|(_, _, output)| *output).fold(0.0, f64::max);
-    for (name, offered, output) in outputs {
-        let possible = offered.min(most);
-        tell(Row::ratio(format!("{name}: output to its maximum"), output / possible, OUTPUT_PART));
-    }
+    outputs.iter().map(move |(name, offered, output)| {
+        let subject = format!("{name}: output to its maximum");
+        Row::ratio(subject, output / offered.min(most), OUTPUT_PART)
+    })
 }
 
 fn slow_output(case: &Case, sample: &Sample) -> Row {
@@ -294,8 +275,7 @@ mod tests {
             output(1200.0, 1000.0),
             output(2000.0, 940.0),
         ];
-        let mut holds = Vec::new();
-        judge_outputs(&rows, &mut |row| holds.push(row.holds));
+        let holds: Vec<bool> = judge_outputs(&rows).map(|row| row.holds).collect();
         assert_eq!(holds, [true, true, true, false]);
     }
 }

@@ -6,12 +6,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 use weir_bench::rig;
 use weir_host::error::SystemError;
-use weir_host::netlink::Mac;
-use weir_host::wait::pin_to_cpu;
-use weir_testbed::{END, Host, Testbed};
+use weir_testbed::{Host, Testbed};
 use weir_traffic::arrivals::Delays;
-use weir_traffic::flood::{Flood, FloodPlan, FloodReport, Guaranteed, Place, Way};
-use weir_traffic::{RawPort, ReceivePlan, Receiver};
+use weir_traffic::flood::{Flood, FloodPlan, FloodReport, Guaranteed, Place};
+use weir_traffic::{ReceivePlan, Receiver};
 
 /// How bulk is offered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,17 +50,16 @@ impl Traffic {
         back: bool,
     ) -> Result<Self, SystemError> {
         let (receiver, unread) = testbed.server.run(|| {
-            pin()?;
+            rig::pin_traffic()?;
             let plan = ReceivePlan { tcp: Vec::new(), ..ReceivePlan::ports(&[VOICE_PORT]) };
             let failed = |cause| SystemError::new("listen for bulk", cause);
             let bulk = UdpSocket::bind(SocketAddr::new(Host::Server.ip4(), BULK_PORT));
             Ok::<_, SystemError>((Receiver::start(&plan)?, bulk.map_err(failed)?))
         })??;
-        let backwards =
-            || pin().and_then(|()| Flood::start(&to_a_stranger(Host::Server, Host::Client)));
+        let pinned = |plan: &FloodPlan| rig::pin_traffic().and_then(|()| Flood::start(plan));
+        let backwards = || pinned(&rig::flood_past(Host::Server, BULK_PORT, FRAME, None));
         let back = back.then(|| testbed.server.run(backwards)?).transpose()?;
-        let forwards = || pin().and_then(|()| Flood::start(&plan(bulk, packets)));
-        let flood = testbed.client.run(forwards)??;
+        let flood = testbed.client.run(|| pinned(&plan(bulk, packets)))??;
         Ok(Self { flood, back, receiver, _bulk: unread })
     }
 
@@ -85,18 +82,11 @@ impl Traffic {
     }
 }
 
-/// For threads started from this one, too.
-fn pin() -> Result<(), SystemError> {
-    rig::cpus().1.map_or(Ok(()), pin_to_cpu)
-}
-
 fn plan(bulk: Bulk, packets: u64) -> FloodPlan {
     let (to, segments) = (Host::Server.ip4(), (SEGMENT, SEGMENTS));
     let flood = match bulk {
-        Bulk::Rate(rate) => {
-            FloodPlan { rate: Some(rate), ..to_a_stranger(Host::Client, Host::Server) }
-        }
-        Bulk::All => to_a_stranger(Host::Client, Host::Server),
+        Bulk::Rate(rate) => rig::flood_past(Host::Client, BULK_PORT, FRAME, Some(rate)),
+        Bulk::All => rig::flood_past(Host::Client, BULK_PORT, FRAME, None),
         Bulk::SuperPackets => FloodPlan::udp(to, BULK_PORT, segments),
     };
     let guaranteed = Guaranteed {
@@ -108,18 +98,6 @@ fn plan(bulk: Bulk, packets: u64) -> FloodPlan {
         ..Guaranteed::new(VOICE_PORT)
     };
     FloodPlan { guaranteed: Some(guaranteed), ..flood }
-}
-
-/// 60-byte packets, all that the generator can send, to a station that does not exist: they cross
-/// the bridge and load no receiver.
-fn to_a_stranger(from: Host, to: Host) -> FloodPlan {
-    let port = RawPort { interface: END.to_owned(), to: Mac(rig::NO_STATION), from: None };
-    FloodPlan {
-        way: Way::Raw(port),
-        from: from.ip4(),
-        length: FRAME,
-        ..FloodPlan::raw(END, to.ip4(), BULK_PORT)
-    }
 }
 
 const STREAM: u32 = 1;

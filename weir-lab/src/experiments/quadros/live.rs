@@ -8,19 +8,19 @@
 
 use super::switches::{LEFT_OUT, Phase, count};
 use super::{NAMES, Row};
-use crate::claims::{Measured, NEVER, Run};
+use crate::claims::{Measured, Run};
 use crate::experiments::papers_live;
-use std::thread::{self, Scope};
+use crate::program;
+use std::thread;
 use std::time::{Duration, Instant};
-use weir_bench::demo::Failure;
-use weir_bench::demo::link::Link;
 use weir_bench::rig;
+use weir_control::client;
 use weir_control::protocol::{Answer, Request, Setting, Terms};
 use weir_host::precedence::set_realtime;
 use weir_link::status::{ClassStatus, Status};
 use weir_sim::scenario::{Scenario, Source};
 use weir_sim::{Fate, Host, Watch};
-use weir_testbed::Testbed;
+use weir_testbed::Scene;
 use weir_traffic::{ReceivePlan, Receiver, SendPlan, Sender};
 
 /// A phase of the link that runs, with how long it was counted, in s.
@@ -54,7 +54,7 @@ pub(super) fn measure(
     let policies = rows.iter().map(|row| filled(run, "policy.toml", row, &[]));
     let policies = policies.collect::<Result<Vec<_>, _>>()?;
     let steps = Steps { rows, policies: &policies, seconds };
-    let (live, switch_ms) = steps.run(&scenario.sources).map_err(told)?;
+    let (live, switch_ms) = steps.run(&scenario.sources)?;
     let mut table = Vec::new();
     let (mut rates, mut delays) = (Vec::new(), Vec::new());
     for ((row, (phase, counted)), simulated) in rows.iter().zip(&live).zip(&simulated) {
@@ -113,22 +113,16 @@ struct Steps<'a> {
 
 impl Steps<'_> {
     /// Returns what was counted in each phase, and the longest switch in ms.
-    fn run(&self, sources: &[Source]) -> Result<(Vec<Counted>, f64), Failure> {
-        let testbed = rig::quiet_testbed()?;
-        thread::scope(|scope| self.drive(scope, &testbed, sources))
-    }
-
-    fn drive<'scope>(
-        &self,
-        scope: &'scope Scope<'scope, '_>,
-        testbed: &'scope Testbed,
-        sources: &[Source],
-    ) -> Result<(Vec<Counted>, f64), Failure> {
+    fn run(&self, sources: &[Source]) -> weir_testbed::Result<(Vec<Counted>, f64)> {
         let policy = self.policies.first().map_or("", String::as_str);
-        let link = Link::start(scope, testbed, (rig::cpus().0, policy), &NEVER)?;
+        let pool = format!("pool = \"{} packets\"", rig::FRAMES_MAX);
+        let plan = program::plan_first(policy)?.deployment(&pool);
+        let mut link = plan.prepare_in(rig::quiet_testbed()?)?;
+        link.start()?;
         let ports = sources.iter().filter_map(|source| source.headers.ports);
         let ports: Vec<u16> = ports.map(|ports| ports.destination).collect();
-        let receiver = testbed.server.run(|| Receiver::start(&ReceivePlan::ports(&ports)))??;
+        let receiver =
+            link.testbed.server.run(|| Receiver::start(&ReceivePlan::ports(&ports)))??;
         let duration = Duration::from_secs_f64(self.rows.len() as f64 * self.seconds) + SLACK;
         let plan = SendPlan { duration, ..SendPlan::new(sources.to_vec()) };
         let start = || {
@@ -136,16 +130,16 @@ impl Steps<'_> {
             drop(set_realtime());
             Sender::start(&plan)
         };
-        let sender = testbed.client.run(start)??;
+        let sender = link.testbed.client.run(start)??;
         let counted = self.phases(&link);
         sender.stop();
         sender.finish();
         receiver.finish();
         link.stop()?;
-        counted
+        Ok(counted?)
     }
 
-    fn phases(&self, link: &Link) -> Result<(Vec<Counted>, f64), Failure> {
+    fn phases(&self, link: &Scene) -> Result<(Vec<Counted>, f64), String> {
         let begun = Instant::now();
         let until = |phase: f64| {
             let end = begun + Duration::from_secs_f64(phase * self.seconds);
@@ -157,17 +151,19 @@ impl Steps<'_> {
                 switch_us = switch_us.max(self.switch(link, number)?);
             }
             until(number as f64 + LEFT_OUT);
-            let before = link.mark()?;
+            // Delays are measured anew from here.
+            ask(link, &Request::Mark {})?;
+            let before = link.status()?;
             until(number as f64 + 1.0);
             let after = link.status()?;
-            let missing = || Failure::System(format!("{}: a queue has no counts", row.name));
+            let missing = || format!("{}: a queue has no counts", row.name);
             counted.push(window(&before, &after).ok_or_else(missing)?);
         }
         Ok((counted, switch_us as f64 / 1e3))
     }
 
     /// Switches to a phase; returns how long that took in µs.
-    fn switch(&self, link: &Link, number: usize) -> Result<u64, Failure> {
+    fn switch(&self, link: &Scene, number: usize) -> Result<u64, String> {
         let (row, policy) = (&self.rows[number], &self.policies[number]);
         let terms = Terms { reason: row.name.clone(), ..Terms::default() };
         let request = if row.weight == self.rows[number - 1].weight {
@@ -180,16 +176,23 @@ impl Steps<'_> {
             let settings = NAMES.into_iter().zip([one, three]).map(set).collect();
             Request::Set { settings, terms }
         } else {
-            link.rewrite(policy)?;
+            link.write("policy.toml", policy)?;
             Request::Reload { texts: None, terms }
         };
-        match link.ask(&request)? {
+        match ask(link, &request)? {
             Answer::Changed(changed) if changed.number.is_some() => Ok(changed.took_us),
             Answer::Changed(changed) => {
-                Err(Failure::System(format!("{}: nothing changes: {}", row.name, changed.text)))
+                Err(format!("{}: nothing changes: {}", row.name, changed.text))
             }
-            _ => Err(Failure::System("the link gave another answer than asked for".to_owned())),
+            _ => Err("the link gave another answer than asked for".to_owned()),
         }
+    }
+}
+
+fn ask(link: &Scene, request: &Request) -> Result<Answer, String> {
+    match client::call(&link.socket(), request)? {
+        Answer::Error(why) => Err(why),
+        answer => Ok(answer),
     }
 }
 
@@ -209,13 +212,6 @@ fn window(before: &Status, after: &Status) -> Option<Counted> {
         phase.waited[queue] = (after.delay.mean_us * 1e3 * phase.sent[queue] as f64) as u64;
     }
     Some((phase, (after.uptime_ns - before.uptime_ns) as f64 / 1e9))
-}
-
-fn told(failure: Failure) -> String {
-    match failure {
-        Failure::Interrupted => "stopped".to_owned(),
-        Failure::Privilege(why) | Failure::System(why) => why,
-    }
 }
 
 const SLACK: Duration = Duration::from_millis(300);

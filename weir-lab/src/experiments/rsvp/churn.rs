@@ -20,13 +20,15 @@ use weir_host::wait::monotonic_ns;
 use weir_rsvp::intserv::{Adspec, Flowspec, Rspec, queueing_delay_max};
 use weir_rsvp::node::Event;
 use weir_rsvp::{Session, Tspec};
+use weir_testbed::{Flood, FloodConfig};
 use weir_traffic::mark::{Clock, Kind, MARK_BYTES, Mark};
-use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, Sender, source};
+use weir_traffic::source;
 
 use super::scene::{Plan, Scene};
 use super::{none, text};
 use crate::experiments::flooded::lost;
 use crate::rows::{Options, Row};
+use crate::streams::{Counts, Streams, delay_max_ms, received};
 
 /// The beginning of the rows.
 pub(super) const NAME: &str = "changes";
@@ -194,19 +196,18 @@ fn measure(
     let before = losses(scene)?;
     let ports: Vec<u16> = [STREAM].into_iter().chain(FIRST..FIRST + FLOWS).collect();
     let heard = [&[GUARANTEED], ports.as_slice()].concat();
-    let plan = ReceivePlan { tcp: Vec::new(), buffer: 8 << 20, ..ReceivePlan::ports(&heard) };
-    let right = scene.networks.last().ok_or("there is no network")?;
-    let receiver = right.run(|| Receiver::start(&plan)).map_err(text)?.map_err(text)?;
-    let sources: Result<Vec<_>, String> = ports.iter().map(|port| stream(to, *port)).collect();
-    let duration = spell + LEAD * 2;
-    let plan = SendPlan { duration, ..SendPlan::new(sources?) };
+    let sources = ports.iter().map(|port| stream(to, *port)).collect::<Result<_, String>>()?;
     let (left, from) = (&scene.networks[0], scene.sender_address());
-    let socket = || left.run(|| UdpSocket::bind((from, 0))).map_err(text)?.map_err(text);
-    let (flood, guaranteed) = (socket()?, socket()?);
-    let sender = left.run(|| Sender::start(&plan)).map_err(text)?.map_err(text)?;
+    let right = scene.networks.last().ok_or("there is no network")?;
+    let guaranteed = left.run(|| UdpSocket::bind((from, 0))).map_err(text)?.map_err(text)?;
+    let streams = Streams::start([left, right], &heard, sources, spell + LEAD * 2);
+    let streams = streams.map_err(text)?;
+    // More than the class of bulk may send.
+    let pause = Duration::from_millis(10);
+    let config = FloodConfig { ports: vec![BULK], length: 1000, burst: BURST, pause };
+    let flood = Flood::between(left, to, config)?;
     let stop = AtomicBool::new(false);
     let (changed, bursts) = thread::scope(|scope| {
-        scope.spawn(|| fill(&flood, to, &stop));
         let bursts = scope.spawn(|| send_bursts(&guaranteed, to, &stop));
         scene.run(LEAD);
         let changed = changes(scene, Instant::now() + spell);
@@ -214,15 +215,18 @@ fn measure(
         stop.store(true, Ordering::Relaxed);
         (changed, bursts.join().expect("the thread of bursts does not panic"))
     });
-    let sent: u64 = sender.finish().streams.iter().map(|one| one.packets).sum();
-    receiver.wait_ended(Duration::from_secs(2));
+    drop(flood);
+    let (sent, receiver) = streams.sent();
+    let received = received(receiver);
     let after = losses(scene)?;
-    Ok(count(sent + bursts, &receiver.finish(), (&before, &after), changed?))
+    let counts = Counts::of(&sent, &received, bursts);
+    let delay_us = 1e3 * delay_max_ms(&received, Some(BURSTS_STREAM));
+    Ok(count(&counts, delay_us, (&before, &after), changed?))
 }
 
 fn count(
-    offered: u64,
-    received: &ReceiveReport,
+    counts: &Counts,
+    delay_us: f64,
     (before, after): (&BTreeMap<String, u64>, &BTreeMap<String, u64>),
     changes: u32,
 ) -> Measured {
@@ -230,19 +234,15 @@ fn count(
     let new: Vec<_> = after.iter().map(|(place, count)| (place, since(place, count))).collect();
     let overrun: u64 =
         new.iter().filter(|(place, _)| place.contains(RING)).map(|(_, count)| count).sum();
-    let streams = received.streams.iter();
-    let arrived: u64 = streams.clone().map(|one| one.packets - one.duplicated).sum();
-    let missing = offered.saturating_sub(arrived + received.overruns);
-    let guaranteed = streams.clone().filter(|one| one.stream == Some(BURSTS_STREAM));
     let words = new.iter().filter(|(_, count)| *count > 0);
     let words: Vec<_> = words.map(|(place, count)| format!("{count} {place}")).collect();
     Measured {
-        sent: offered,
+        sent: counts.sent,
         // A ring that ran over may have lost some of these.
-        lost: missing.saturating_sub(overrun),
+        lost: counts.lost.saturating_sub(overrun),
         overrun,
-        reordered: streams.map(|one| one.reordered).sum(),
-        delay_us: guaranteed.map(|one| one.delay.max_us).fold(0.0, f64::max),
+        reordered: counts.reordered,
+        delay_us,
         changes,
         places: words.join(", "),
     }
@@ -257,17 +257,6 @@ fn losses(scene: &Scene) -> Result<BTreeMap<String, u64>, String> {
         }
     }
     Ok(all)
-}
-
-/// Sends more than the class of bulk may send.
-fn fill(socket: &UdpSocket, to: IpAddr, stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        for _ in 0..BURST {
-            // A full socket loses it, which is as good as a queue that does.
-            let _lost = socket.send_to(&[0; 1000], (to, BULK));
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Sends the guaranteed flow; returns how many packets left.
@@ -336,7 +325,7 @@ const STREAM: u16 = 50_000;
 const GUARANTEED: u16 = 900;
 const BULK: u16 = 9;
 /// Datagrams each 10 ms: 36 Mbit/s.
-const BURST: u32 = 45;
+const BURST: usize = 45;
 const RING: &str = "ring overrun";
 const SPELL_MIN: Duration = Duration::from_secs(5);
 /// Before the first change and after the last.

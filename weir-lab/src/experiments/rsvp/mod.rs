@@ -14,8 +14,7 @@ mod scene;
 mod sessions;
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
-use weir_bench::rig;
+use crate::rows::{Options, Row, Rows};
 
 /// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -31,15 +30,8 @@ type Part = (&'static str, fn(&Options) -> Result<Vec<Row>, String>);
 const PARTS: [Part; 3] =
     [(sessions::NAME, sessions::run), (churn::NAME, churn::run), (loss::NAME, loss::run)];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut rows = Vec::new();
-    for (_, measure) in PARTS.iter().filter(|(name, _)| options.wants(name)) {
-        let made = measure(options)?;
-        made.iter().for_each(&mut *progress);
-        rows.extend(made);
-    }
-    Ok(rows.into())
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    PARTS.iter().try_for_each(|(name, measure)| rows.measure(name, measure))
 }
 
 /// A count that has to be 0.

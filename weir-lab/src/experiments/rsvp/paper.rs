@@ -20,7 +20,7 @@ use weir_rsvp::node::Event;
 use weir_rsvp::{Session, Tspec};
 use weir_traffic::{ReceivePlan, ReceiveReport, Receiver, SendPlan, Sender, source};
 
-use super::scene::{Plan, Scene};
+use super::scene::{Heard, Plan, Scene};
 use super::text;
 use crate::claims::{Era, Kind, Measured, PaperSet, Plot, Run};
 
@@ -219,21 +219,10 @@ impl Stage {
             self.scene.receiver.reserve(*session, *flowspec)?;
         }
         self.wanted = wanted;
-        let start = Instant::now();
-        let wanted = self.wanted.len() as u64;
-        loop {
-            let routers = 1..=ROUTERS;
-            let admitted: Result<Vec<u64>, String> =
-                routers.map(|node| Ok(self.scene.reservations(node)?.admitted)).collect();
-            let admitted = admitted?;
-            if admitted.iter().all(|count| *count == wanted) {
-                return Ok(());
-            }
-            if start.elapsed() > PATIENCE {
-                return Err(format!("the routers have {admitted:?} reservations, not {wanted}"));
-            }
-            self.drive(SHORT)?;
-        }
+        let Self { scene, heard, wanted, .. } = self;
+        let count = wanted.len() as u64;
+        let take = |scene: &mut Scene, all: Heard| take(scene, heard, wanted, all.receiver);
+        scene.until_admitted((count, PATIENCE), take).map(drop)
     }
 
     fn lose(&mut self, per_mille: u32) {
@@ -241,25 +230,13 @@ impl Stage {
         self.scene.receiver.lose(per_mille);
     }
 
-    /// Drives the hosts for a time. What the receiver lost with the path state it reserves again.
+    /// Drives the hosts for a time.
     fn drive(&mut self, time: Duration) -> Result<(), String> {
+        let Self { scene, heard, wanted, .. } = self;
         let start = Instant::now();
         while start.elapsed() < time {
-            for event in self.scene.turn().receiver {
-                match event {
-                    Event::Path { session, .. } => {
-                        self.heard.insert(session);
-                        let wanted = self.wanted.iter().find(|(of, _)| *of == session).copied();
-                        if let Some((session, flowspec)) = wanted {
-                            self.scene.receiver.reserve(session, flowspec)?;
-                        }
-                    }
-                    Event::ResvError { session, error, .. } => {
-                        return Err(format!("{session} was refused: {error:?}"));
-                    }
-                    _ => {}
-                }
-            }
+            let events = scene.turn().receiver;
+            take(scene, heard, wanted, events)?;
         }
         Ok(())
     }
@@ -293,6 +270,30 @@ impl Stage {
         let status = self.scene.status(ROUTERS)?;
         Ok(Look { at: Instant::now(), received: receiver.report(), status })
     }
+}
+
+/// Notes what the receiver hears of. What it lost with the path state it reserves again.
+fn take(
+    scene: &mut Scene,
+    heard: &mut BTreeSet<Session>,
+    wanted: &[(Session, Flowspec)],
+    events: Vec<Event>,
+) -> Result<(), String> {
+    for event in events {
+        match event {
+            Event::Path { session, .. } => {
+                heard.insert(session);
+                if let Some((session, flowspec)) = wanted.iter().find(|(of, _)| *of == session) {
+                    scene.receiver.reserve(*session, *flowspec)?;
+                }
+            }
+            Event::ResvError { session, error, .. } => {
+                return Err(format!("{session} was refused: {error:?}"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 impl Row {

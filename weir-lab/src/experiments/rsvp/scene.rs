@@ -7,23 +7,17 @@
 //!
 //! Each router shapes what leaves it to the right. Invariant: the routers end with the scene.
 
-use std::fs;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration as Wait, Instant as Clock};
 
-use tempfile::TempDir;
-use weir_control::client;
 use weir_core::units::Duration;
-use weir_gateway::api;
 use weir_host::netns::NetNs;
 use weir_link::status::Status;
-use weir_link::status::query::Query;
 use weir_link::status::reservations::Reservations;
 use weir_rsvp::node::Event;
 use weir_testbed::reserving::{self, Setting, address};
-use weir_testbed::{Process, children, end_all, has_argument, until_ok};
+use weir_testbed::{Routers, Shaped, children, has_argument};
 
 use super::host::Host;
 use super::text;
@@ -46,8 +40,7 @@ pub(super) struct Scene {
     pub networks: Vec<NetNs>,
     pub sender: Host,
     pub receiver: Host,
-    routers: Vec<Process>,
-    folder: TempDir,
+    routers: Routers,
 }
 
 /// The events of the hosts in a turn.
@@ -66,39 +59,13 @@ impl Scene {
         let host =
             |node: usize| networks[node].run(move || Host::open(node, setting)).map_err(text)?;
         let (sender, receiver) = (host(0)?, host(nodes - 1)?);
-        let folder = tempfile::tempdir().map_err(text)?;
-        fs::write(folder.path().join("out.toml"), plan.policy).map_err(text)?;
-        let routers = Vec::new();
-        let mut scene = Self { networks, sender, receiver, routers, folder };
-        for node in 1..=plan.routers {
-            scene.start_router(node, plan)?;
+        let mut routers = Routers::new(program::weir()?.get_program(), plan.policy)?;
+        let refresh = plan.period.as_nanos() / 1_000_000;
+        let rsvp = format!("refresh = \"{refresh} ms\"\nreduction = {reduction}\n{}", plan.rsvp);
+        for (node, network) in (1..).zip(&networks[1..=plan.routers]) {
+            routers.start(node, network, Shaped::RIGHT, &rsvp)?;
         }
-        Ok(scene)
-    }
-
-    fn start_router(&mut self, node: usize, plan: &Plan<'_>) -> Result<(), String> {
-        let deployment = format!(
-            "[deployment]\nports = {{ host = \"right\" }}\ncontrol = \"{}\"\n\
-             [deployment.rsvp]\nclass = \"reserved\"\nrefresh = \"{} ms\"\nreduction = {}\n{}\
-             [direction.out]\nfrom = \"host\"\nto = \"wire\"\npolicy = \"out.toml\"\n",
-            self.socket(node).display(),
-            plan.period.as_nanos() / 1_000_000,
-            plan.reduction,
-            plan.rsvp
-        );
-        let file = format!("r{node}.toml");
-        fs::write(self.folder.path().join(&file), deployment).map_err(text)?;
-        let mut command = program::weir()?;
-        command.args(["up", &file]).current_dir(self.folder.path());
-        self.routers.push(Process::start_in(&self.networks[node], &mut command)?);
-        let what = format!("router {node} takes reservations");
-        let taken = until_ok(&what, || self.reservations(node));
-        taken.map_err(|why| format!("{why}\n{}", self.routers[node - 1].stderr()))?;
-        Ok(())
-    }
-
-    fn socket(&self, node: usize) -> PathBuf {
-        self.folder.path().join(format!("r{node}.sock"))
+        Ok(Self { networks, sender, receiver, routers })
     }
 
     /// Returns the address of the sender.
@@ -114,23 +81,19 @@ impl Scene {
 
     /// Returns what a router tells of its reservations, without the sessions.
     pub fn reservations(&self, node: usize) -> Result<Reservations, String> {
-        let answer = api::ask(&self.socket(node), "GET", "/reservations?limit=1", "")?;
-        let value: serde_json::Value = serde_json::from_slice(&answer.body).map_err(text)?;
-        let inner = value.get("reservations").cloned();
-        let inner = inner.ok_or_else(|| format!("it answers {value}"))?;
-        serde_json::from_value(inner).map_err(text)
+        Ok(self.routers.reservations(node)?)
     }
 
     /// Returns the status of a router.
     pub fn status(&self, node: usize) -> Result<Status, String> {
-        client::status(&self.socket(node), &Query::default())
+        Ok(self.routers.status(node)?)
     }
 
     /// Returns the processes of a router that have a part in reservations: the one that speaks
     /// RSVP, and the one that forwards.
     pub fn processes(&self, node: usize) -> Result<(u32, u32), String> {
         let find = |verb: &str| {
-            let all = children(self.routers[node - 1].id());
+            let all = children(self.routers.router(node).id());
             let found = all.into_iter().find(|child| has_argument(*child, verb));
             found.ok_or_else(|| format!("router {node} has no process `{verb}`"))
         };
@@ -163,7 +126,8 @@ impl Scene {
     ) -> Result<Wait, String> {
         let start = Clock::now();
         loop {
-            let admitted: Vec<u64> = (1..=self.routers.len())
+            let routers = self.networks.len() - 2;
+            let admitted: Vec<u64> = (1..=routers)
                 .map(|node| Ok(self.reservations(node)?.admitted))
                 .collect::<Result<_, String>>()?;
             if admitted.iter().all(|admitted| *admitted == count) {
@@ -179,14 +143,6 @@ impl Scene {
                 let heard = self.turn();
                 hear(self, heard)?;
             }
-        }
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        for (network, router) in self.networks[1..].iter().zip(&mut self.routers) {
-            end_all(network, router);
         }
     }
 }

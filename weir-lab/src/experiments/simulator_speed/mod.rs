@@ -13,7 +13,7 @@
 mod peer;
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use peer::{Peer, Program};
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicBool;
@@ -50,19 +50,11 @@ struct Timing {
     cpu: Duration,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let mut rows = Vec::new();
-    let mut finish = |row: Row| {
-        progress(&row);
-        rows.push(row);
-    };
-    for comparison in COMPARISONS.iter().filter(|row| options.wants(row.subject)) {
-        finish(beside(comparison)?);
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    for comparison in COMPARISONS {
+        rows.measure(comparison.subject, |_| beside(comparison).map(Some))?;
     }
-    if options.wants(REPLICATIONS) {
-        finish(on_two_cores()?);
-    }
-    Ok(rows.into())
+    rows.measure(REPLICATIONS, |_| on_two_cores().map(Some))
 }
 
 /// Measures Weir and the peer alternately.

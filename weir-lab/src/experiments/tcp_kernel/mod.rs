@@ -9,9 +9,8 @@
 mod course;
 
 use super::{Experiment, Own};
-use crate::rows::{Options, Results, Row};
+use crate::rows::{Row, Rows};
 use course::{Course, matched};
-use weir_bench::rig;
 use weir_bench::score::Pair;
 use weir_bench::score::trace::{self, Acks, Tap, has_timestamps, segments};
 use weir_core::units::Bytes;
@@ -26,23 +25,19 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own { draws: true, ..Own::live(run) }),
 };
 
-fn run(options: &Options, progress: &mut dyn FnMut(&Row)) -> Result<Results, String> {
-    let _first = rig::prepare()?;
-    let mut results = Results::default();
-    for pair in Pair::read_all(SCENARIOS, options.duration)? {
-        if !options.wants(&pair.name) {
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    for pair in Pair::read_all(SCENARIOS, rows.options.duration)? {
+        if !rows.options.wants(&pair.name) {
             continue;
         }
         let (live, acks, timestamps) = live(&pair)?;
         let simulated = simulated(&pair, acks.quick, timestamps)?;
-        let mut rows = vec![acknowledged(&pair.name, acks)];
+        rows.add(acknowledged(&pair.name, acks));
         rows.extend(compared(&pair.name, &live, &simulated));
-        rows.iter().for_each(&mut *progress);
-        results.rows.extend(rows);
-        results.plots.push(plot(&pair.name, &live, &simulated));
+        rows.results.plots.push(plot(&pair.name, &live, &simulated));
     }
-    results.notes.push(NOTE.to_owned());
-    Ok(results)
+    rows.results.notes.push(NOTE.to_owned());
+    Ok(())
 }
 
 /// Returns the transfer's course on real packets, how its receiver acknowledges, and whether the

@@ -3,28 +3,26 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use weir_host::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_host::ethtool;
 use weir_host::netlink::LinkState;
 use weir_host::socket::set_option;
-use weir_host::wait::WaitPolicy;
-use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig};
+use weir_link::bridge::{Bridge, BridgePort};
 use weir_link::offload::{self, OffloadHeader};
 use weir_link::pool::FramePool;
 use weir_link::port::{self, BATCH, Port, PortConfig};
-use weir_link::status::{Board, PortStatus, Status};
+use weir_link::status::{PortStatus, Status};
 use weir_policy::deployment::OnExit;
 use weir_testbed::rows::Failed;
 use weir_testbed::{
-    END, Host, LEFT, Netlink, PATIENCE, RIGHT, Testbed, TestbedConfig, until, until_seen,
+    END, Host, LEFT, Netlink, RIGHT, RunningBridge, Testbed, TestbedConfig, until, until_seen,
 };
 
 use crate::odd_frames::frames::{Frame, marker};
+use crate::support::lanes::both_ways;
 use crate::support::raw;
 
 pub type Outcome<T = ()> = Result<T, Failed>;
@@ -42,7 +40,7 @@ pub enum Through {
 pub struct Lab {
     pub testbed: Testbed,
     pub through: Through,
-    weir: Option<Running>,
+    weir: Option<RunningBridge>,
     claim: Option<Claim>,
     ears: [Ear; 2],
     senders: [OwnedFd; 2],
@@ -75,7 +73,7 @@ impl Lab {
         testbed.weir.run(|| ethtool::set_ipv6("default", false))??;
         let (mut weir, mut claim) = (None, None);
         match through {
-            Through::Weir => weir = Some(Running::start(&testbed, passes_carrier)?),
+            Through::Weir => weir = Some(start_weir(&testbed, passes_carrier)?),
             Through::Kernel => testbed.weir.run(start_kernel_bridge)??,
             Through::Fallback => claim = Some(testbed.weir.run(start_fallback)??),
         }
@@ -154,9 +152,9 @@ impl Lab {
     /// back.
     pub fn await_right(&self, state: &str, rebinds: u64) -> Outcome {
         let Some(weir) = &self.weir else { return Ok(()) };
-        let port = || weir.board.ask(PATIENCE).map(|status| status.ports[1].clone());
+        let port = || weir.status().map(|status| status.ports[1].clone());
         let is_so = |port: &PortStatus| port.state == state && port.rebinds == rebinds;
-        until_seen(&format!("the port is {state}"), port, |port| port.as_ref().is_some_and(is_so))?;
+        until_seen(&format!("the port is {state}"), port, |port| port.as_ref().is_ok_and(is_so))??;
         Ok(())
     }
 
@@ -178,12 +176,12 @@ impl Lab {
 
     /// Returns Weir's status; `None` if the bridge is the kernel's.
     pub fn status(&self) -> Option<Status> {
-        self.weir.as_ref().and_then(|weir| weir.board.ask(PATIENCE))
+        self.weir.as_ref().and_then(|weir| weir.status().ok())
     }
 
     /// Ends the bridge, collects what is still to be heard, and returns Weir's last status.
     pub fn stop(mut self) -> Outcome<Heard> {
-        let status = self.weir.take().map(Running::stop).transpose()?;
+        let status = self.weir.take().map(RunningBridge::stop).transpose()?;
         for at in [CLIENT, SERVER] {
             self.listen(at, &[]);
         }
@@ -198,46 +196,14 @@ const LOOK_AFTER: Duration = Duration::from_millis(300);
 const POLICY: &str = "[link]\nrate = '40 Gbit/s'\nscheduler = 'fifo'\n\
      [class.all]\nqueue = { limit = '4000 packets' }\ndefault = true\n";
 
-/// Weir's bridge on a thread of its own.
-struct Running {
-    stop: Arc<AtomicBool>,
-    board: Arc<Board>,
-    thread: JoinHandle<weir_host::error::Result<Status>>,
-}
-
-impl Running {
-    fn start(testbed: &Testbed, passes_carrier: bool) -> Outcome<Self> {
-        let parsed = weir_policy::policy::parse(POLICY, "odd frames");
-        let render = weir_policy::render::render;
-        let why = || render(&parsed.findings, &parsed.sources, false);
-        let policy = parsed.plan.as_ref().ok_or_else(why)?;
-        let config = BridgeConfig {
-            ports: BridgePort::two([LEFT, RIGHT]),
-            lanes: vec![
-                LaneConfig::new("forth", (vec![0], 1), policy)?,
-                LaneConfig::new("back", (vec![1], 0), policy)?,
-            ],
-            wait: WaitPolicy::Hybrid,
-            // No frame is too old, however long the machine makes the bridge pause.
-            lag_max: weir_core::units::Duration::from_secs(3600),
-            cpu: None,
-            passes_carrier,
-            intake: true,
-        };
-        let mut bridge = testbed.weir.run(|| Bridge::open(config))??;
-        let (stop, board) = (Arc::new(AtomicBool::new(false)), Arc::new(Board::new()));
-        let (stopped, answered) = (Arc::clone(&stop), Arc::clone(&board));
-        let thread = thread::spawn(move || {
-            bridge.run(&stopped, &[], &answered)?;
-            Ok(bridge.status())
-        });
-        Ok(Self { stop, board, thread })
-    }
-
-    fn stop(self) -> Outcome<Status> {
-        self.stop.store(true, Ordering::Relaxed);
-        Ok(self.thread.join().map_err(|_| "the bridge panicked")??)
-    }
+/// Starts Weir's bridge on a thread of its own.
+fn start_weir(testbed: &Testbed, passes_carrier: bool) -> Outcome<RunningBridge> {
+    let parsed = weir_policy::policy::parse(POLICY, "odd frames");
+    let render = weir_policy::render::render;
+    let why = || render(&parsed.findings, &parsed.sources, false);
+    let policy = parsed.plan.as_ref().ok_or_else(why)?;
+    let config = both_ways(BridgePort::two([LEFT, RIGHT]), policy, passes_carrier)?;
+    Ok(RunningBridge::run(testbed.weir.run(|| Bridge::open(config))??)?)
 }
 
 /// Joins the ports by the kernel's bridge, which finishes super-packets before it sends them.

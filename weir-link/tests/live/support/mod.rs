@@ -2,6 +2,7 @@
 #![allow(missing_docs, unsafe_code)]
 
 pub mod bridge;
+pub mod lanes;
 pub mod locked;
 pub mod raw;
 pub mod rings;

@@ -1,0 +1,304 @@
+//! The conditions of a rule of pf as sets: what two rules have in common, and the rules of a policy
+//! that say the same.
+
+use super::super::altq::with_tos;
+use super::super::sketch::{Key, quoted};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Disjoint ranges of numbers, the smallest first; both ends belong to a range.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Ranges(Vec<(u128, u128)>);
+
+/// Addresses of both versions of IP.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Addresses {
+    four: Ranges,
+    six: Ranges,
+}
+
+/// A version of IP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Version {
+    Four,
+    Six,
+}
+
+/// The conditions of a rule; `None` is any.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Conditions {
+    pub version: Option<Version>,
+    pub protocols: Option<Ranges>,
+    pub sources: Option<Addresses>,
+    pub destinations: Option<Addresses>,
+    pub source_ports: Option<Ranges>,
+    pub destination_ports: Option<Ranges>,
+    pub tos: Option<u8>,
+}
+
+impl Ranges {
+    pub(super) fn of(ranges: impl IntoIterator<Item = (u128, u128)>) -> Self {
+        let mut sorted: Vec<_> = ranges.into_iter().filter(|row| row.0 <= row.1).collect();
+        sorted.sort_unstable();
+        let mut merged: Vec<(u128, u128)> = Vec::with_capacity(sorted.len());
+        for (first, last) in sorted {
+            match merged.last_mut().filter(|before| first <= before.1.saturating_add(1)) {
+                Some(before) => before.1 = before.1.max(last),
+                None => merged.push((first, last)),
+            }
+        }
+        Self(merged)
+    }
+
+    pub(super) fn or(&self, other: &Self) -> Self {
+        Self::of(self.0.iter().chain(&other.0).copied())
+    }
+
+    fn and(&self, other: &Self) -> Self {
+        let pairs = self.0.iter().flat_map(|a| other.0.iter().map(move |b| (a, b)));
+        Self::of(pairs.map(|(a, b)| (a.0.max(b.0), a.1.min(b.1))))
+    }
+
+    /// Returns the numbers up to `most` that are not among these.
+    pub(super) fn not(&self, most: u128) -> Self {
+        let mut rest = Vec::new();
+        let mut next = Some(0);
+        for (first, last) in &self.0 {
+            rest.extend(next.filter(|next| next < first).map(|next| (next, first - 1)));
+            next = last.checked_add(1);
+        }
+        rest.extend(next.map(|next| (next, most)));
+        Self::of(rest)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns each range as `80` or `80-90`.
+    fn shown(&self) -> Vec<String> {
+        let one = |&(first, last): &(u128, u128)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        };
+        self.0.iter().map(one).collect()
+    }
+}
+
+impl Addresses {
+    /// Returns the addresses from the first to the last; `None` if there are none between.
+    pub(super) fn between(first: IpAddr, last: IpAddr) -> Option<Self> {
+        let own = |first: u128, last: u128| (first <= last).then(|| Ranges::of([(first, last)]));
+        match (first, last) {
+            (IpAddr::V4(first), IpAddr::V4(last)) => {
+                let four = own(u32::from(first).into(), u32::from(last).into())?;
+                Some(Self { four, ..Self::default() })
+            }
+            (IpAddr::V6(first), IpAddr::V6(last)) => {
+                let six = own(first.into(), last.into())?;
+                Some(Self { six, ..Self::default() })
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn or(&self, other: &Self) -> Self {
+        Self { four: self.four.or(&other.four), six: self.six.or(&other.six) }
+    }
+
+    fn and(&self, other: &Self) -> Self {
+        Self { four: self.four.and(&other.four), six: self.six.and(&other.six) }
+    }
+
+    pub(super) fn without(&self, other: &Self) -> Self {
+        Self {
+            four: self.four.and(&other.four.not(FOUR_MAX)),
+            six: self.six.and(&other.six.not(u128::MAX)),
+        }
+    }
+
+    /// Returns the other addresses of the versions that these have.
+    pub(super) fn not(&self) -> Self {
+        let other = |own: &Ranges, most| match own.is_empty() {
+            true => Ranges::default(),
+            false => own.not(most),
+        };
+        Self { four: other(&self.four, FOUR_MAX), six: other(&self.six, u128::MAX) }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.four.is_empty() && self.six.is_empty()
+    }
+
+    fn prefixes(&self) -> Vec<String> {
+        let four = self.four.0.iter().flat_map(|&(first, last)| prefixes(first, last, 32));
+        let six = self.six.0.iter().flat_map(|&(first, last)| prefixes(first, last, 128));
+        four.chain(six).collect()
+    }
+}
+
+/// Returns the prefixes that make up a range of addresses of `width` bits.
+fn prefixes(first: u128, last: u128, width: u32) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut next = Some(first);
+    // Terminates: each block is as large as its alignment and the end allow; there are at most two
+    // for each bit of an address.
+    while let Some(at) = next.filter(|at| *at <= last) {
+        let fits = |size: &u32| match *size {
+            128 => at == 0 && last == u128::MAX,
+            size => (1 << size) - 1 <= last - at,
+        };
+        let size = (0..=at.trailing_zeros().min(width)).rev().find(fits).unwrap_or(0);
+        let address: IpAddr = match width {
+            32 => Ipv4Addr::from(at as u32).into(),
+            _ => Ipv6Addr::from(at).into(),
+        };
+        found.push(format!("{address}/{}", width - size));
+        next = 1_u128.checked_shl(size).and_then(|block| at.checked_add(block));
+    }
+    found
+}
+
+/// Returns what both have in common, if that is something.
+fn common<T: Clone>(
+    one: Option<&T>,
+    two: Option<&T>,
+    and: impl Fn(&T, &T) -> Option<T>,
+) -> Option<Option<T>> {
+    match (one, two) {
+        (Some(one), Some(two)) => and(one, two).map(Some),
+        (one, two) => Some(one.or(two).cloned()),
+    }
+}
+
+impl Conditions {
+    /// Returns the conditions of packets that meet both; `None` if there are no such packets.
+    pub(super) fn and(&self, other: &Self) -> Option<Self> {
+        let ranges = |one: Option<&Ranges>, two: Option<&Ranges>| {
+            common(one, two, |one, two| Some(one.and(two)).filter(|both| !both.is_empty()))
+        };
+        let addresses = |one: Option<&Addresses>, two: Option<&Addresses>| {
+            common(one, two, |one, two| Some(one.and(two)).filter(|both| !both.is_empty()))
+        };
+        Some(Self {
+            version: common(self.version.as_ref(), other.version.as_ref(), |one, two| {
+                (one == two).then_some(*one)
+            })?,
+            protocols: ranges(self.protocols.as_ref(), other.protocols.as_ref())?,
+            sources: addresses(self.sources.as_ref(), other.sources.as_ref())?,
+            destinations: addresses(self.destinations.as_ref(), other.destinations.as_ref())?,
+            source_ports: ranges(self.source_ports.as_ref(), other.source_ports.as_ref())?,
+            destination_ports: ranges(
+                self.destination_ports.as_ref(),
+                other.destination_ports.as_ref(),
+            )?,
+            tos: common(self.tos.as_ref(), other.tos.as_ref(), |one, two| {
+                (one == two).then_some(*one)
+            })?,
+        })
+    }
+
+    /// Whether each packet that meets `other` meets these, too, as far as ranges tell.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        self.and(other).is_some_and(|both| both == *other)
+            && self.version.is_none_or(|own| other.version == Some(own))
+    }
+
+    pub(super) fn has_ports(&self) -> bool {
+        self.source_ports.is_some() || self.destination_ports.is_some()
+    }
+
+    /// Returns the conditions of the packets that come back.
+    pub(super) fn reversed(&self) -> Self {
+        Self {
+            sources: self.destinations.clone(),
+            destinations: self.sources.clone(),
+            source_ports: self.destination_ports.clone(),
+            destination_ports: self.source_ports.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns a rule for each protocol and pair of ports, [`CASES_MAX`] at most.
+    pub(super) fn rules(&self) -> Vec<Vec<Key>> {
+        let or_any = |list: Option<&Ranges>| match list {
+            None => vec![None],
+            Some(list) => list.shown().into_iter().map(Some).collect::<Vec<_>>(),
+        };
+        let single = |&(first, last): &(u128, u128)| first..=last;
+        let protocols = match &self.protocols {
+            None => vec![None],
+            Some(list) => list.0.iter().flat_map(single).map(Some).collect::<Vec<_>>(),
+        };
+        let mut rules = Vec::new();
+        for protocol in protocols {
+            for source in or_any(self.source_ports.as_ref()) {
+                for destination in or_any(self.destination_ports.as_ref()) {
+                    if rules.len() >= CASES_MAX {
+                        return rules;
+                    }
+                    rules.push(self.rule(protocol, [source.as_ref(), destination.as_ref()]));
+                }
+            }
+        }
+        rules
+    }
+
+    /// As [`Self::rules`], for packets that request low delay: pf tests one bit, which EF has, too.
+    pub(super) fn low_delay_rules(&self) -> Vec<Vec<Key>> {
+        let plain = Self { tos: None, ..self.clone() };
+        plain.rules().iter().flat_map(|keys| with_tos(keys, LOW_DELAY, LOW_DELAY)).collect()
+    }
+
+    fn rule(&self, protocol: Option<u128>, ports: [Option<&String>; 2]) -> Vec<Key> {
+        let mut keys = Vec::new();
+        if self.sources.is_none() && self.destinations.is_none() {
+            let version = self.version.map(|version| match version {
+                Version::Four => "ipv4",
+                Version::Six => "ipv6",
+            });
+            keys.extend(version.map(|version| ("ethertype", quoted(version))));
+        }
+        for (name, addresses) in [("src", &self.sources), ("dst", &self.destinations)] {
+            let Some(addresses) = addresses else { continue };
+            let all: Vec<_> = addresses.prefixes().iter().map(|prefix| quoted(prefix)).collect();
+            keys.push(match all.as_slice() {
+                [one] => (name, one.clone()),
+                several => (name, format!("[{}]", several.join(", "))),
+            });
+        }
+        keys.extend(protocol.map(|number| ("proto", number.to_string())));
+        let ports = ["sport", "dport"].into_iter().zip(ports);
+        keys.extend(ports.filter_map(|(name, port)| Some((name, quoted(port?)))));
+        if let Some(tos) = self.tos {
+            keys.push(("dscp", (tos >> 2).to_string()));
+        }
+        keys
+    }
+}
+
+const FOUR_MAX: u128 = u32::MAX as u128;
+/// The bit of the traffic class that requests low delay.
+const LOW_DELAY: u8 = 0x10;
+/// Bound: cases of one rule of pf with lists; only the first are kept, and that is reported.
+pub(super) const CASES_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_sets() {
+        let few = Ranges::of([(5, 9), (1, 2), (3, 4), (20, 10)]);
+        assert_eq!(few, Ranges(vec![(1, 9)]));
+        assert_eq!(few.not(12), Ranges(vec![(0, 0), (10, 12)]));
+        assert_eq!(Ranges::of([(0, 12)]).not(12), Ranges::default());
+        assert_eq!(few.and(&Ranges::of([(8, 10), (20, 20)])), Ranges(vec![(8, 9)]));
+    }
+
+    #[test]
+    fn prefixes_make_up_the_range() {
+        assert_eq!(prefixes(1, 6, 32), ["0.0.0.1/32", "0.0.0.2/31", "0.0.0.4/31", "0.0.0.6/32"]);
+        assert_eq!(prefixes(0, FOUR_MAX, 32), ["0.0.0.0/0"]);
+        assert_eq!(prefixes(0, u128::MAX, 128), ["::/0"]);
+    }
+}
