@@ -48,7 +48,7 @@ impl SweepRuns {
         self.sweep.runs()
     }
 
-    /// What stands before the classes of a policy that is there instead, for each link that has it.
+    /// The prefix of the classes of a policy that is there instead, for each link that has it.
     fn places(&self) -> Vec<String> {
         self.sweep.places()
     }

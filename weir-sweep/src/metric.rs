@@ -2,8 +2,8 @@
 //!
 //! `CLASS.rate` (bit/s), `CLASS.delay.p50|p90|p99|max|mean` (seconds), `CLASS.loss` (a part),
 //! `CLASS.drops` and `CLASS.backlog` (packets, the latter at the end), `link.utilisation` (a part),
-//! and of a source `source.NAME.goodput` (bit/s), `source.NAME.loss` and `source.NAME.delay.…`. In a
-//! network these classes and this link are the main outlet's; `link.NAME.CLASS.…` and
+//! and of a source `source.NAME.goodput` (bit/s), `source.NAME.loss` and `source.NAME.delay.…`. In
+//! a network these classes and this link are the main outlet's; `link.NAME.CLASS.…` and
 //! `link.NAME.utilisation` are those of a link, `link.NAME.back.…` those of its way back.
 
 use weir_sim::network::plan::Network;

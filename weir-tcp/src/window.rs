@@ -33,9 +33,9 @@ impl Sender {
     }
 
     /// [rfc3465 §2.3] After a timeout an acknowledgement may cover what the receiver got long ago,
-    /// and the window grows by one segment for it: otherwise all that would leave at once. Selective
-    /// acknowledgements have reported such segments before, so Linux needs no limit with them;
-    /// senders with a limit (FreeBSD) have this one in any case.
+    /// and the window grows by one segment for it: otherwise all that would leave at once.
+    /// Selective acknowledgements have reported such segments before, so Linux needs no limit with
+    /// them; senders with a limit (FreeBSD) have this one in any case.
     fn counts_old_arrivals(&self, tally: &Tally) -> bool {
         let limited = matches!(self.config.slow_start, SlowStart::Bytes { limit: Some(_) });
         tally.after_timeout && (limited || !self.sack_ok)

@@ -282,7 +282,7 @@ pub(crate) fn micros(duration: weir_core::units::Duration) -> f64 {
     duration.as_nanos() as f64 / 1e3
 }
 
-/// What stands in the place of intervals where runs do not differ.
+/// The words in the place of intervals where runs do not differ.
 pub const ALIKE: &str = "all runs gave the same: nothing in this scenario is random, so there are \
                          no intervals;\n`start_jitter` and `processing_jitter` move phases \
                          (docs/scenarios.md)";

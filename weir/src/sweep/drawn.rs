@@ -38,7 +38,7 @@ struct Across {
     label: String,
     /// Where each point is.
     places: Vec<f64>,
-    /// What stands at 0, 1 and so on, where values are no numbers of one unit.
+    /// The words at 0, 1 and so on, where values are no numbers of one unit.
     names: Vec<String>,
 }
 
