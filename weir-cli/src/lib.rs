@@ -6,7 +6,6 @@ pub mod input;
 pub mod lab;
 pub mod output;
 pub mod picture;
-pub mod places;
 pub mod program;
 #[cfg_attr(not(feature = "parquet"), path = "no_rows.rs")]
 pub mod rows;

@@ -1,6 +1,5 @@
 //! Writes a row for each packet of a run, as a Parquet file.
 
-use crate::places::{Place, places};
 use crate::whole_file::WholeFile;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
@@ -12,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weir_sim::watch::{Place, places};
 use weir_sim::{Fate, Scenario};
 
 /// Takes any name of such a file.

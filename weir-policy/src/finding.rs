@@ -117,7 +117,11 @@ pub struct Report {
     findings: Vec<Finding>,
     suppressed: usize,
     errors: usize,
+    homes: Homes,
 }
+
+/// Returns the tables that have a key, in words: where one belongs that is in another table.
+pub type Homes = fn(&str) -> Vec<String>;
 
 /// The result of reading a file.
 #[derive(Clone, PartialEq, Debug)]
@@ -159,6 +163,19 @@ impl Draft {
     pub fn fix(mut self, fixes: impl IntoIterator<Item = Fix>) -> Self {
         self.fixes.extend(fixes);
         self
+    }
+
+    /// Says where a key belongs, in place of any other cure.
+    pub fn belongs(mut self, homes: &[String]) -> Self {
+        let moved = match homes {
+            [] => return self,
+            [only] => format!("it is a key of {only}: move it there, or remove it"),
+            homes => {
+                format!("it is a key of {}: move it to one, or remove it", homes.join(", of "))
+            }
+        };
+        self.fixes.clear();
+        self.cure(moved)
     }
 
     /// Adds a related place. Places past [`RELATED_MAX`] are left out.
@@ -211,7 +228,17 @@ impl Report {
     /// An empty report on `source`.
     pub fn new(source: Source) -> Self {
         let (lists, origins, findings) = (Vec::new(), Vec::new(), Vec::new());
-        Self { source, lists, origins, findings, suppressed: 0, errors: 0 }
+        Self { source, lists, origins, findings, suppressed: 0, errors: 0, homes: |_| Vec::new() }
+    }
+
+    /// Lets findings on unknown keys name the tables that have them.
+    pub fn know_homes(&mut self, homes: Homes) {
+        self.homes = homes;
+    }
+
+    /// Returns the tables that have a key, in words.
+    pub fn homes(&self, key: &str) -> Vec<String> {
+        (self.homes)(key)
     }
 
     /// Adds a list, so that findings can point into it; returns its number.

@@ -305,7 +305,8 @@ impl<'a> Table<'a> {
     /// Refuses the keys that were not requested, and lists those that are known here.
     pub fn finish(&self, report: &mut Report) {
         for node in self.unasked() {
-            report.push_error(|| unknown_key(&node, &self.known()));
+            let homes = report.homes(node.key);
+            report.push_error(|| unknown_key(&node, &self.known()).belongs(&homes));
         }
     }
 
@@ -502,14 +503,19 @@ impl<'a> Node<'a> {
             self.wrong_type("a quantity", &examples(dimensions), report);
             return None;
         };
+        if let Some(number) = bare_number(&text)
+            && !dimensions.contains(&Dimension::Number)
+        {
+            let message = format!("`{text}` has no unit");
+            let cure = with_unit((number, &text), dimensions);
+            report.push(self.draft(&codes::BAD_QUANTITY, message).cure(cure));
+            return None;
+        }
         match Quantity::from_str(&text) {
             Ok(quantity) if dimensions.contains(&quantity.dimension()) => Some(quantity),
-            Ok(quantity) => {
+            Ok(_) => {
                 let names: Vec<_> = dimensions.iter().map(|wanted| wanted.name()).collect();
-                let message = match quantity {
-                    Quantity::Number(_) => format!("`{text}` has no unit"),
-                    _ => format!("`{text}` is not a {}", names.join(" or a ")),
-                };
+                let message = format!("`{text}` is not a {}", names.join(" or a "));
                 report.push(self.draft(&codes::BAD_QUANTITY, message).cure(examples(dimensions)));
                 None
             }
@@ -671,6 +677,24 @@ fn examples(dimensions: &[Dimension]) -> String {
     let examples: Vec<_> =
         dimensions.iter().map(|wanted| format!("`{}`", wanted.example())).collect();
     format!("write it like {}", examples.join(" or "))
+}
+
+/// Returns the number of a text that has nothing behind it.
+fn bare_number(text: &str) -> Option<f64> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || b"._".contains(&byte));
+    text.replace('_', "").parse().ok().filter(|_| plain)
+}
+
+/// Returns the cure of a number without a unit: a part of a whole may be meant, or percent.
+fn with_unit((number, text): (f64, &str), dimensions: &[Dimension]) -> String {
+    if dimensions != [Dimension::Share] {
+        return examples(dimensions);
+    }
+    if number > 0.0 && number <= 1.0 {
+        let percent = (number * 1e8).round() / 1e6;
+        return format!("write `{percent} %` for that part of the whole, or `{text} %`");
+    }
+    format!("write `{text} %`")
 }
 
 /// Formats `words` as a list in a message.

@@ -7,10 +7,12 @@ use std::fmt;
 use std::ops::Range;
 use unicode_width::UnicodeWidthStr;
 
-/// A table for people. The first column has names, which identify the rows.
+/// A table for people. The first columns have names, which identify the rows.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     head: Vec<String>,
+    /// How many columns identify the rows, beside the first.
+    more_names: usize,
     /// Columns of words; all others are numbers.
     words: Vec<usize>,
     /// Columns that are left out where they say nothing.
@@ -25,6 +27,12 @@ impl Table {
     pub fn new<T: Into<String>>(head: impl IntoIterator<Item = T>) -> Self {
         let head = head.into_iter().map(Into::into).collect();
         Self { head, words: vec![0], ..Self::default() }
+    }
+
+    /// Lets the first `count` columns identify the rows: each part of a wide table has them.
+    pub fn identified_by(mut self, count: usize) -> Self {
+        self.more_names = count.saturating_sub(1).min(self.head.len().saturating_sub(1));
+        self
     }
 
     /// Makes these columns words, as the first is.
@@ -103,18 +111,21 @@ impl Table {
         zeros || self.rows[one][1..] == self.rows[other][1..]
     }
 
-    /// Divides the columns into blocks that are not too wide; each begins with the first column.
+    /// Divides the columns into blocks that are not too wide; each begins with what identifies the
+    /// rows.
     fn blocks(&self, rows: &[usize]) -> Vec<Vec<usize>> {
         let says = |column: usize| self.rows.iter().any(|cells| !is_zero(&cells[column]));
         let shown = |column: &usize| !self.optional.contains(column) || says(*column);
-        let mut blocks = vec![vec![0]];
-        let first = self.width(0, rows);
+        let names: Vec<usize> = (0..=self.more_names).collect();
+        let widths = names.iter().map(|&column| GAP + self.width(column, rows));
+        let first = widths.sum::<usize>() - GAP;
+        let mut blocks = vec![names.clone()];
         let mut width = first;
-        for column in (1..self.head.len()).filter(shown) {
+        for column in (names.len()..self.head.len()).filter(shown) {
             let own = GAP + self.width(column, rows);
             let last = blocks.last_mut().expect("there is a first block");
-            if width + own > TABLE_WIDTH && last.len() > 1 {
-                blocks.push(vec![0, column]);
+            if width + own > TABLE_WIDTH && last.len() > names.len() {
+                blocks.push(names.iter().copied().chain([column]).collect());
                 width = first + own;
             } else {
                 last.push(column);
@@ -241,6 +252,22 @@ mod tests {
                 &format!("a      {ones}  {twos}"),
                 &format!("class  {:>40}", "three"),
                 &format!("a      {threes}"),
+            ],
+        );
+    }
+
+    #[test]
+    fn every_part_of_a_wide_table_has_all_that_identifies_a_row() {
+        let mut table = Table::new(["key", "other", "one", "two"]).identified_by(2);
+        table.row(["1".to_owned(), "2 ms".to_owned(), "3".repeat(50), "4".repeat(50)]);
+        let (threes, fours) = ("3".repeat(50), "4".repeat(50));
+        check(
+            &table,
+            &[
+                &format!("key  other  {:>50}", "one"),
+                &format!("1     2 ms  {threes}"),
+                &format!("key  other  {:>50}", "two"),
+                &format!("1     2 ms  {fours}"),
             ],
         );
     }

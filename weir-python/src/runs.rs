@@ -17,6 +17,7 @@ use weir_sim::compare::{self, Runs, find};
 use weir_sim::promise::{self, Observation, Proof, Verdict};
 use weir_sim::segments::{SEGMENTS_MAX, SegmentRow, Segments, tcp_source};
 use weir_sim::timeline::{Timelines, Tracks};
+use weir_sim::watch::{Place, places};
 use weir_sim::{Fate, Report, RunError, Scenario, Watch, keeping, read, replicate};
 use weir_trace::series::ClassHistory;
 
@@ -90,7 +91,8 @@ fn bin_width(text: &str) -> PyResult<Duration> {
 }
 
 fn simulated(scenario: &Scenario, asked: Asked, stop: &Stop) -> Result<Given, String> {
-    let mut packets = asked.packets.then(Packets::default);
+    let mut packets =
+        asked.packets.then(|| Packets { places: places(scenario), ..Packets::default() });
     let mut lines = asked.series.map(|width| Timelines::of(scenario, Some(width)));
     let mut tell = |fate: &Fate<'_>| {
         if let Some(packets) = &mut packets {
@@ -113,24 +115,27 @@ fn simulated(scenario: &Scenario, asked: Asked, stop: &Stop) -> Result<Given, St
     let segments = report.segments.take().map(segment_cells).transpose()?;
     let packets = packets.map(|packets| packets.cells(scenario.duration)).transpose()?;
     let series = lines.map(|lines| {
-        let names = lines.names();
-        series(&lines.finish(), &names)
+        let places = lines.places();
+        series(&lines.finish(), places)
     });
     Ok(Given { report, packets, segments, series })
 }
 
-/// The rows of packets, with the columns of `weir sim --packets`.
+/// The rows of packets, with the columns of `weir sim --parquet`.
 #[derive(Default)]
 struct Packets {
     time: Vec<i64>,
     delay: Vec<i64>,
     length: Vec<i64>,
-    outlet: Vec<i64>,
+    link: Vec<u32>,
+    from: Vec<u32>,
     class: Vec<u32>,
     source: Vec<u32>,
     verdict: Vec<u32>,
     /// Names, each stored once.
     names: BTreeMap<String, u32>,
+    /// Those of each outlet.
+    places: Vec<Place>,
     too_many: bool,
 }
 
@@ -144,7 +149,10 @@ impl Packets {
         self.time.push(fate.at.as_nanos() as i64);
         self.delay.push(fate.at.since(fate.arrived).as_nanos() as i64);
         self.length.push(fate.length.into());
-        self.outlet.push(fate.outlet.0.into());
+        let (link, from) = self.places[fate.outlet.index()].clone();
+        let [link, from] = [link, from].map(|text| self.name(&text));
+        self.link.push(link);
+        self.from.push(from);
         let verdict = fate.dropped.map_or("sent", |reason| reason.name());
         let [class, source, verdict] =
             [fate.class, &fate.source.name, verdict].map(|text| self.name(text));
@@ -166,7 +174,7 @@ impl Packets {
     fn cells(self, end: Duration) -> Result<Cells, String> {
         if self.too_many {
             return Err(format!(
-                "the run has more than {PACKETS_MAX} packets; write them with `weir sim --packets`"
+                "the run has more than {PACKETS_MAX} packets; write them with `weir sim --parquet`"
             ));
         }
         let end = end.as_nanos() as i64;
@@ -182,10 +190,11 @@ impl Packets {
         cells.integers("time_ns", numbers(&self.time));
         cells.integers("delay_ns", numbers(&self.delay));
         cells.integers("length", numbers(&self.length));
-        cells.integers("outlet", numbers(&self.outlet));
         cells.words("class", words(&self.class), &names);
         cells.words("source", words(&self.source), &names);
         cells.words("verdict", words(&self.verdict), &names);
+        cells.words("link", words(&self.link), &names);
+        cells.words("from", words(&self.from), &names);
         Ok(cells)
     }
 }
@@ -234,7 +243,7 @@ fn words(cells: &mut Cells, head: &'static str, all: impl Iterator<Item = String
 }
 
 /// Returns a row for each link, class and bin.
-fn series(all: &[Tracks], links: &[String]) -> Cells {
+fn series(all: &[Tracks], places: Vec<Place>) -> Cells {
     let (mut start, mut p50, mut p99) = (Vec::new(), Vec::new(), Vec::new());
     let (mut link, mut class, mut names) = (Vec::new(), Vec::new(), Vec::<String>::new());
     let mut figures: [Vec<Option<f64>>; 4] = Default::default();
@@ -256,7 +265,9 @@ fn series(all: &[Tracks], links: &[String]) -> Cells {
     }
     let mut cells = Cells::default();
     cells.numbers("start_s", start.into_iter().map(Some).collect());
-    cells.words("link", link, links);
+    let (links, froms): (Vec<String>, Vec<String>) = places.into_iter().unzip();
+    cells.words("link", link.clone(), &links);
+    cells.words("from", link, &froms);
     cells.words("class", class, &names);
     let heads = ["offered_bps", "sent_bps", "backlog_bytes", "dropped_pps"];
     for (head, figures) in heads.into_iter().zip(figures) {

@@ -48,6 +48,11 @@ impl SweepRuns {
         self.sweep.runs()
     }
 
+    /// The prefix of the classes of a policy that is there instead, for each link that has it.
+    fn places(&self) -> Vec<String> {
+        self.sweep.places()
+    }
+
     /// Does runs and returns what came out, as JSON; other threads go on meanwhile.
     fn run(&self, py: Python<'_>, runs: Vec<usize>) -> PyResult<String> {
         if let Some(run) = runs.iter().find(|run| **run >= self.sweep.runs()) {

@@ -168,7 +168,7 @@ class Sweeps(Folder):
 
         def drawn(grid):
             done = weir.sweep(SCENARIO % "1 s", grid, metrics=["all.rate"], base_dir=self.folder)
-            axes = done.plot("all.rate")
+            axes = done.plot()
             return list(axes.lines[0].get_xdata()), axes.get_xlabel()
 
         rates = ["900 kbit/s", "1 Mbit/s", "2Mbit/s"]

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import weir
 from weir import _weir
@@ -164,7 +165,11 @@ class Tune(unittest.TestCase):
         self.assertEqual(max(rates.values()), max(
             row["objectives"][0] for row in told["tried"] if row["kept"]))
         if importlib.util.find_spec("matplotlib"):
-            self.assertEqual(found.plot().get_ylabel(), "max bulk.rate, Mbit/s")
+            axes = found.plot()
+            self.assertEqual(axes.get_ylabel(), "max bulk.rate, Mbit/s")
+            self.assertEqual([line.get_xdata()[0] for line in axes.lines], [60], "the limit is a line")
+            low, high = axes.get_xlim()
+            self.assertTrue(low < 60 < high < 600, "a candidate far away moves no axis")
 
     @needs("optuna", "tomlkit")
     def test_the_policys_own_promises_stay_kept(self):
@@ -233,13 +238,47 @@ class Tune(unittest.TestCase):
             with self.assertRaisesRegex(weir.Error, "the scenario .*rush.toml is no TOML") as caught:
                 weir.tune(TUNED, ["max bulk.rate"], path)
             self.assertEqual(caught.exception.findings[0]["file"], str(path))
-            # What only a run finds names it, too, and says that its policy is another one.
+            # What only a run finds names it, too, and the line as it is written.
             wrong = EVENING.replace('kind = "cbr"', 'kind = "nosuch"')
             scenarios = [(wrong, folder, str(path))]
             search = Search(TUNED, ["max bulk.rate"], [], scenarios, weir.LocalEngine(1))
-            with self.assertRaisesRegex(weir.Error, "rush.toml with this policy:") as caught:
-                search.run(search.scenarios[0], search.table, (1, 1), {})
+            search.seed, search.knobs = 1, []
+            with self.assertRaisesRegex(weir.Error, "--> rush.toml:5:8") as caught:
+                search.run(search.scenarios[0], {}, (1, 1), {})
             self.assertNotIn("scenario.toml", str(caught.exception))
+
+    @needs("optuna", "tomlkit")
+    def test_a_policy_of_a_networks_link_is_tuned(self):
+        nodes = "".join(f'[[node]]\nname = "{name}"\nrouter = true\n' for name in "abc")
+        links = ('[[link]]\nname = "lan"\nends = ["a", "b"]\nrate = "100 Mbit/s"\n'
+                 '[[link]]\nname = "wan"\nends = ["b", "c"]\npolicy = "./policy.toml"\n')
+        sources = EVENING.replace('policy = "none.toml"\n', nodes + links)
+        network = sources.replace('kind = "cbr"', 'kind = "cbr"\nfrom = "a"\nto = "c"')
+        found = weir.tune(TUNED, ["call.delay.p99 < 50 ms", "max link.wan.bulk.rate"], [network],
+                          ["link.wan.utilisation > 90 %"], free=["class.*.weight"], trials=12,
+                          seeds=1, fresh=2)
+        self.assertTrue(found.met, found.words)
+        self.assertIn("scenario 1, link.wan.call: ", found.words)
+        # The flood is more than the line, and that stands above everything else.
+        self.assertRegex(found.words, r"^Warning: `link.wan.bulk` loses \d+.\d % of what it sent, ")
+        self.assertEqual(found.guards(), ["call.delay.p99 < 50 ms"])
+        refused = network.replace("./policy.toml", "one.toml").replace(
+            'rate = "100 Mbit/s"', 'policy = "two.toml"')
+        with self.assertRaisesRegex(weir.Error, "none has policy.toml; write"):
+            weir.tune(TUNED, ["max bulk.rate"], [refused])
+
+    def test_what_is_missing_is_told_before_a_search(self):
+        begun = []
+
+        class Engine(weir.LocalEngine):
+            def run(self, runs, batches):
+                begun.append(runs)
+                return super().run(runs, batches)
+
+        with mock.patch("weir._knobs.importlib.import_module", side_effect=ImportError):
+            with self.assertRaisesRegex(ImportError, "tuning needs optuna: `pip install"):
+                weir.tune(TUNED, ["max bulk.rate"], [EVENING], engine=Engine(1))
+        self.assertEqual(begun, [])
 
     @unittest.skipUnless(os.environ.get("WEIR"), "the command is not built beside the module")
     def test_the_command_tunes_or_says_what_it_needs(self):

@@ -449,6 +449,30 @@ class Runs(Folder):
         self.assertEqual(len(weir.compare(SCENARIO % "5 s", "drr", self.folder)["rows"]), 1)
         with self.assertRaisesRegex(ValueError, "no scheduler"):
             weir.compare(SCENARIO % "5 s", ["nosuch"], self.folder)
+        columns = compared.table().to_dict()
+        self.assertEqual((columns["scheduler"], columns["name"]), (["fifo", "drr"], ["all", "all"]))
+
+    @needs("matplotlib")
+    def test_a_comparison_is_drawn(self):
+        import matplotlib
+
+        matplotlib.use("Agg")
+        self.write("home.toml", POLICY)
+        for replications in (1, 2):
+            compared = weir.compare(SCENARIO % "1 s", ["fifo", "drr"], self.folder,
+                                    replications=replications)
+            axes = compared.plot()
+            self.assertEqual((axes.get_ylabel(), len(axes.patches)), ("sent, Mbit/s", 2))
+            self.assertEqual(compared.plot("delay").get_ylabel(), "p99, ms")
+        with self.assertRaisesRegex(ValueError, "`loss` is not drawn; there are rate, delay"):
+            compared.plot("loss")
+
+    def test_queues_of_a_hash_without_packets_are_left_out(self):
+        policy = POLICY.replace("default = true", 'default = true\nhash = "srcaddr"\nqueues = 8')
+        self.write("home.toml", policy)
+        report = weir.simulate(SCENARIO % "1 s", self.folder)
+        (one,) = report["classes"]
+        self.assertRegex(one["name"], "^all-[0-7]$")
 
     def test_promises_are_tested(self):
         self.write("mix.toml", SCENARIO % "5 s")
@@ -547,6 +571,9 @@ class Tables(Folder):
         rows = report.packets.to_dict()
         (one,) = report["classes"]
         self.assertEqual(rows["verdict"].count("sent"), one["sent"]["packets"])
+        # As in the Parquet file of the command.
+        self.assertEqual((set(rows["link"]), set(rows["from"])), ({"link"}, {""}))
+        self.assertNotIn("outlet", rows)
         self.assertEqual(len(report.packets), one["sent"]["packets"] + one["dropped"]["total"]["packets"])
         self.assertEqual(max(rows["delay_ns"]), round(one["delay_us"]["max"] * 1000))
         series = report.series.to_dict()

@@ -273,7 +273,8 @@ fn thinned(points: &[(f64, f64)]) -> Points {
     points.iter().step_by(each).filter(finite).copied().collect()
 }
 
-/// Returns the axes: all points, and zero on the vertical one unless it is logarithmic.
+/// Returns the axes: all points, and zero on the vertical one unless it is logarithmic or begins
+/// elsewhere.
 fn axes(plot: &Plot) -> Axes {
     let points = || plot.series.iter().flat_map(|series| thinned(&series.points));
     let (mut left, mut right) = ends(points().map(|point| point.0), plot.log_x);
@@ -286,7 +287,7 @@ fn axes(plot: &Plot) -> Axes {
     let y = if plot.log_y {
         Axis::log(bottom / 1.3, top * 1.3)
     } else {
-        vertical(plot, bottom.min(0.0), top)
+        vertical(plot, bottom.min(plot.reach.bottom.unwrap_or(0.0)), top)
     };
     if plot.log_x {
         return Axes { x: Axis::log(left, right.max(left * 1.1)), y };

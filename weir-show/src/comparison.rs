@@ -103,7 +103,7 @@ fn sent(class: &str, tracks: &[(String, Tracks)]) -> Plot {
 fn delays(class: &str, tracks: &[(String, Tracks)]) -> Plot {
     let title = format!("{class}: packets that took at most so long, %");
     let mut plot = Plot::new(Kind::Lines, &title, "delay, ms", "");
-    plot = Plot { log_x: true, reach: Reach { x: None, y: Some(100.0) }, ..plot };
+    plot = Plot { log_x: true, reach: Reach { y: Some(100.0), ..Reach::default() }, ..plot };
     for (index, (scheduler, tracks)) in tracks.iter().enumerate() {
         let Some(track) = tracks.classes.iter().find(|track| track.name == class) else { continue };
         plot = plot.drawn(scheduler, spread(track), style(index));

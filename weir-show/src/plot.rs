@@ -36,6 +36,8 @@ pub struct Reach {
     pub x: Option<(f64, f64)>,
     /// The upper end, in the values of the plot.
     pub y: Option<f64>,
+    /// Where the vertical axis begins at most, where zero would leave no room for differences.
+    pub bottom: Option<f64>,
 }
 
 /// The kind of a plot.

@@ -60,7 +60,7 @@ impl View<'_> {
     fn axis(&self, kind: Kind, title: &str) -> Plot {
         let bins = self.shown.first().map_or(0, |track| track.history.sent_bps.len());
         let end = bins as f64 * self.tracks.step_s;
-        let reach = Reach { x: Some((0.0, end)), y: None };
+        let reach = Reach { x: Some((0.0, end)), ..Reach::default() };
         Plot { reach, ..Plot::new(kind, title, "time, s", "") }
     }
 
@@ -123,7 +123,7 @@ impl View<'_> {
     fn distribution(&self) -> Plot {
         let title = "Packets that took at most so long, %";
         let mut plot = Plot::new(Kind::Lines, title, "delay, ms", "");
-        plot = Plot { log_x: true, reach: Reach { x: None, y: Some(100.0) }, ..plot };
+        plot = Plot { log_x: true, reach: Reach { y: Some(100.0), ..Reach::default() }, ..plot };
         for (place, track) in self.shown.iter().enumerate() {
             plot = plot.drawn(&track.name, spread(track), Style::Line(place));
         }

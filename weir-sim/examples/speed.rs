@@ -15,7 +15,7 @@ use weir_core::queue::QueuePlan;
 use weir_core::sched::{self, ClassSpec, Tree};
 use weir_core::units::{Bytes, Duration, Quantity, Rate, Share};
 use weir_sim::Scenario;
-use weir_sim::scenario::{Sizes, Source, Spacing, Traffic};
+use weir_sim::scenario::{Jitter, Sizes, Source, Spacing, Traffic};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -84,6 +84,7 @@ fn scenario(
         sources,
         changes: Vec::new(),
         network: None,
+        jitter: Jitter::default(),
     })
 }
 

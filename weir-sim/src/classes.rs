@@ -6,9 +6,10 @@
 
 use crate::figures::{Amount, Delays, Dropped};
 use crate::meter::{Handed, LinkMeter, since};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use weir_core::account::{Account, Count, Histogram, LeafAccount};
+use weir_core::classify::Classifier;
 use weir_core::event::DropReason;
 use weir_core::ids::LeafId;
 use weir_core::sched::{Kin, Tree};
@@ -24,6 +25,9 @@ pub struct ClassReport {
     pub parent: Option<String>,
     /// The class holds packets itself.
     pub leaf: bool,
+    /// The class is one of the queues over which another one spreads its packets by a hash.
+    #[serde(skip)]
+    pub hashed: bool,
     /// All packets that were offered.
     pub offered: Amount,
     /// All packets that were handed to the line.
@@ -51,6 +55,7 @@ struct Row {
     name: String,
     parent: Option<String>,
     leaf: bool,
+    hashed: bool,
     sum: LeafAccount,
     delays: Histogram,
     marked: u64,
@@ -113,6 +118,16 @@ impl ClassSums {
         }
     }
 
+    /// Notes which classes are queues of a hash under a plan.
+    pub fn mark_hashed(&mut self, tree: &Tree, classifier: &Classifier) {
+        for leaf in classifier.spread_leaves().filter(|leaf| leaf.index() < tree.leaf_count()) {
+            let name = &tree.class(tree.class_of(leaf)).name;
+            if let Some(&place) = self.places.get(name) {
+                self.rows[place].hashed = true;
+            }
+        }
+    }
+
     fn place(&mut self, name: &str) -> usize {
         if let Some(&place) = self.places.get(name) {
             return place;
@@ -128,6 +143,7 @@ impl ClassSums {
             name: row.name,
             parent: row.parent,
             leaf: row.leaf,
+            hashed: row.hashed,
             offered: Amount::of(row.sum.offered, span),
             sent: Amount::of(row.sum.sent, span),
             marked: row.marked,
@@ -140,6 +156,21 @@ impl ClassSums {
         };
         self.rows.into_iter().map(row).collect()
     }
+}
+
+impl ClassReport {
+    /// Whether reports leave it out: a queue of a hash to which no packet came.
+    pub fn is_left_out(&self) -> bool {
+        self.hashed && self.offered.packets == 0 && self.backlog.packets == 0
+    }
+}
+
+/// Serializes the classes that a report shows.
+pub(crate) fn shown<S: Serializer>(
+    classes: &[ClassReport],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(classes.iter().filter(|class| !class.is_left_out()))
 }
 
 fn plus(one: &LeafAccount, other: &LeafAccount) -> LeafAccount {
@@ -176,7 +207,7 @@ pub(crate) fn class_table(classes: &[ClassReport]) -> Table {
         "p99", "max", "mean",
     ];
     let mut table = Table::new(head).optional(&[4]);
-    for class in classes {
+    for class in classes.iter().filter(|class| !class.is_left_out()) {
         let mut row = vec![
             class.name.clone(),
             class.offered.packets.to_string(),

@@ -39,6 +39,11 @@ impl Random {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// A time of at most `most`, evenly distributed.
+    pub fn up_to(&mut self, most: Duration) -> Duration {
+        Duration::from_nanos(self.below(most.as_nanos().saturating_add(1)))
+    }
+
     /// A number in (0, 1].
     #[inline]
     pub fn unit(&mut self) -> f64 {

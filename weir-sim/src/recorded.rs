@@ -4,7 +4,7 @@
 use crate::change::PlanChange;
 use crate::kinds::{RECORD_FLOWS_MAX, RECORDS_MAX, Record, Recorded};
 use crate::network::plan::OutletId;
-use crate::scenario::{LENGTH_MAX, Scenario, Source, Traffic};
+use crate::scenario::{Jitter, LENGTH_MAX, Scenario, Source, Traffic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::classify::InterfaceId;
@@ -56,6 +56,7 @@ pub fn scenario(
         sources: gathered.sources.into_iter().map(Flow::source).collect(),
         changes: gathered.changes,
         network: None,
+        jitter: Jitter::default(),
     })
 }
 

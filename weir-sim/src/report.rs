@@ -9,7 +9,7 @@ pub use crate::classes::ClassReport;
 pub use crate::connections::{Limited, TcpReport};
 pub use crate::figures::{Amount, Delays, Dropped};
 
-use crate::classes::{ClassSums, class_table};
+use crate::classes::{ClassSums, class_table, shown};
 use crate::figures::rate;
 use crate::host::Calibrated;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter};
@@ -47,7 +47,8 @@ pub struct Report {
     /// The figures of the line.
     pub link: LinkReport,
     /// Every class in the order of declaration, by name; an interior class is the sum of its
-    /// leaves.
+    /// leaves. Queues of a hash without packets are not written.
+    #[serde(serialize_with = "shown")]
     pub classes: Vec<ClassReport>,
     /// Every source in the order of declaration.
     pub sources: Vec<SourceReport>,
@@ -152,6 +153,10 @@ impl Report {
         let Results { tree, account, mut classes, link, meters, leaves, changes, explain } =
             results;
         classes.add(tree, account.leaves(), link);
+        classes.mark_hashed(&scenario.link.tree, &scenario.classifier);
+        for change in &scenario.changes {
+            classes.mark_hashed(&change.link.tree, &change.classifier);
+        }
         let class = |leaf| &tree.class(tree.class_of(leaf)).name;
         Self {
             scenario: scenario.name.clone(),

@@ -23,7 +23,7 @@ use crate::scenario::{Mtu, Scenario, Sizes, Source, Traffic};
 use crate::segments::Segments;
 use crate::source::{OpenLoop, Rhythm};
 use crate::tcp::Connection;
-use crate::transport::{Served, Side, Transport};
+use crate::transport::{Processing, Served, Side, Transport};
 use crate::watch::{REST_MAX, Watch, Watching};
 use std::fmt;
 use std::net::IpAddr;
@@ -218,6 +218,8 @@ struct Run<'a> {
     drive: Drive,
     events: Events<Event>,
     runners: Vec<Runner>,
+    /// When the receiver of each source answers.
+    processing: Vec<Processing>,
     state: State<'a>,
     /// Whether packets that leave can cause arrivals.
     listening: bool,
@@ -286,6 +288,7 @@ impl<'a> Run<'a> {
             drive,
             events: Events::new(),
             runners: Vec::with_capacity(scenario.sources.len()),
+            processing: Processing::all(scenario),
             state: State {
                 packets: Packets::default(),
                 packed: false,
@@ -570,7 +573,8 @@ impl<'a> Run<'a> {
                 let arrival = self.state.marked_lane(source, mark).arrival(at, handle, length);
                 self.offer(at, arrival, flight);
             } else {
-                self.events.push(at.after(return_delay), Event::Return(handle));
+                let answered = self.processing[source as usize].done(at);
+                self.events.push(answered.after(return_delay), Event::Return(handle));
             }
         }
         self.sending = sending;

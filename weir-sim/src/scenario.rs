@@ -43,6 +43,18 @@ pub struct Scenario {
     /// Around the link a network, of which it is then the main outlet; its own delay counts there,
     /// not `delay`.
     pub network: Option<Box<Network>>,
+    /// Random times by which another seed moves phases.
+    pub jitter: Jitter,
+}
+
+/// Random times that break up phases: sources whose packets would always meet in the same order
+/// [floyd91] do so in one run only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Jitter {
+    /// Each source starts later by up to this.
+    pub start: Duration,
+    /// The receiver of a connection answers each packet later by up to this, in their order.
+    pub processing: Duration,
 }
 
 impl Scenario {
@@ -50,6 +62,10 @@ impl Scenario {
     /// other numbers in droppers, meters and hashes of flows, too.
     pub(crate) fn seeded(&self) -> Self {
         let mut seeded = self.clone();
+        for source in &mut seeded.sources {
+            let mut random = Random::stream(self.seed, &format!("start of {}", source.name));
+            source.start = source.start.after(random.up_to(self.jitter.start));
+        }
         let mix = |plan: &mut LinkPlan, outlet: usize| {
             plan.seed ^= Random::stream(self.seed, &format!("outlet {outlet}")).bits();
         };

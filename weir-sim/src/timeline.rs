@@ -7,7 +7,7 @@
 
 use crate::network::plan::OutletId;
 use crate::scenario::Scenario;
-use crate::watch::Fate;
+use crate::watch::{Fate, Place, places};
 use std::collections::BTreeMap;
 use weir_core::account::{Histogram, Sparse};
 use weir_core::event::DropReason;
@@ -369,18 +369,20 @@ impl<'a> Timelines<'a> {
         link.timeline.add(Passage { class, arrived, at, bytes, dropped });
     }
 
+    /// Returns the place of each link, as tables of packets have it.
+    pub fn places(&self) -> Vec<Place> {
+        let all = places(self.scenario);
+        self.links.iter().map(|link| all[link.outlet.index()].clone()).collect()
+    }
+
     /// Returns the names of the links: in a network where each begins and ends, else that of the
     /// scenario.
-    pub fn names(&self) -> Vec<String> {
-        let network = self.scenario.network.as_ref();
-        let name = |link: &Link<'_>| {
-            network.map(|network| {
-                let (name, from) = network.outlet_names(link.outlet);
-                format!("{name} from {from}")
-            })
+    fn names(&self) -> Vec<String> {
+        let named = |(link, from): Place| match self.scenario.network {
+            Some(_) => format!("{link} from {from}"),
+            None => self.scenario.name.clone(),
         };
-        let names = self.links.iter().map(name);
-        names.map(|name| name.unwrap_or_else(|| self.scenario.name.clone())).collect()
+        self.places().into_iter().map(named).collect()
     }
 
     /// Returns the tracks of each link.

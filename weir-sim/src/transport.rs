@@ -5,6 +5,8 @@
 //! left to read or write, and that side nothing to send at that instant.
 
 use crate::packets::Content;
+use crate::random::Random;
+use crate::scenario::Scenario;
 use weir_core::units::{Duration, Instant};
 
 /// The sender or the receiver.
@@ -55,6 +57,34 @@ pub(crate) trait Transport {
         content: Content,
         out: &mut Vec<Content>,
     ) -> Served;
+}
+
+/// The time that a host takes to answer a packet, at random; answers keep their order.
+#[derive(Clone, Debug)]
+pub(crate) struct Processing {
+    random: Random,
+    most: Duration,
+    last: Instant,
+}
+
+impl Processing {
+    /// That of the receiver of each source.
+    pub fn all(scenario: &Scenario) -> Vec<Self> {
+        let of = |name: &str| Self {
+            random: Random::stream(scenario.seed, &format!("processing of {name}")),
+            most: scenario.jitter.processing,
+            last: Instant::ZERO,
+        };
+        scenario.sources.iter().map(|source| of(&source.name)).collect()
+    }
+
+    /// When an answer leaves to what arrives now.
+    pub fn done(&mut self, now: Instant) -> Instant {
+        if self.most > Duration::ZERO {
+            self.last = self.last.max(now.after(self.random.up_to(self.most)));
+        }
+        self.last.max(now)
+    }
 }
 
 /// The earliest wake-up of a host that is planned.

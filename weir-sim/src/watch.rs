@@ -5,7 +5,7 @@
 use crate::bins::Bins;
 use crate::network::plan::OutletId;
 use crate::packets::{Content, Flight, Packets};
-use crate::scenario::Source;
+use crate::scenario::{Scenario, Source};
 use weir_core::event::{Departure, DropReason, Dropped};
 use weir_core::ids::LeafId;
 use weir_core::packet::Headers;
@@ -69,6 +69,26 @@ pub struct Fate<'a> {
     /// Its contents beside headers and length.
     pub content: &'a Content,
 }
+
+/// The names of an outlet in tables and files of packets: its link, and the node that it leads away
+/// from.
+pub type Place = (String, String);
+
+/// Returns the places of all outlets, in their order; without a network there is one link, without
+/// a node name.
+pub fn places(scenario: &Scenario) -> Vec<Place> {
+    let Some(network) = &scenario.network else {
+        return vec![(ONE_LINK.to_owned(), String::new())];
+    };
+    let place = |id: u32| {
+        let (link, from) = network.outlet_names(OutletId(id));
+        (link.to_owned(), from.to_owned())
+    };
+    (0..2 * network.links.len() as u32).map(place).collect()
+}
+
+/// The name of the link of a scenario without a network.
+const ONE_LINK: &str = "link";
 
 /// A watch that runs.
 pub(crate) struct Watching<'a> {

@@ -2,8 +2,11 @@
 //!
 //! `CLASS.rate` (bit/s), `CLASS.delay.p50|p90|p99|max|mean` (seconds), `CLASS.loss` (a part),
 //! `CLASS.drops` and `CLASS.backlog` (packets, the latter at the end), `link.utilisation` (a part),
-//! and of a source `source.NAME.goodput` (bit/s), `source.NAME.loss` and `source.NAME.delay.…`.
+//! and of a source `source.NAME.goodput` (bit/s), `source.NAME.loss` and `source.NAME.delay.…`. In
+//! a network these classes and this link are the main outlet's; `link.NAME.CLASS.…` and
+//! `link.NAME.utilisation` are those of a link, `link.NAME.back.…` those of its way back.
 
+use weir_sim::network::plan::Network;
 use weir_sim::report::Delays;
 use weir_sim::{Report, Scenario};
 
@@ -14,6 +17,8 @@ pub struct Metric {
     pub name: String,
     subject: Subject,
     figure: Figure,
+    /// The outlet of a network; `None` for the main one.
+    outlet: Option<usize>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,7 +54,8 @@ impl Metric {
     /// # Errors
     /// When it is no metric; names what there is.
     pub fn parse(name: &str) -> Result<Self, String> {
-        let metric = |subject, figure| Self { name: name.to_owned(), subject, figure };
+        let metric =
+            |subject, figure| Self { name: name.to_owned(), subject, figure, outlet: None };
         if name == "link.utilisation" {
             return Ok(metric(Subject::Link, Figure::Utilisation));
         }
@@ -73,6 +79,7 @@ impl Metric {
             Subject::Source(_) => {
                 matches!(figure, Figure::Goodput | Figure::Loss | Figure::Delay(_))
             }
+            Subject::Class(of) if figure == Figure::Utilisation => of.starts_with(LINK),
             _ => figure != Figure::Goodput,
         };
         match fits {
@@ -81,34 +88,68 @@ impl Metric {
         }
     }
 
-    /// Says what the scenario lacks for it.
+    /// Finds it in the scenario; `own` are the outlets of a network whose classes need no link's
+    /// name, if they are not the main one's.
     ///
     /// # Errors
-    /// When there is no such class or source.
-    pub fn check(&self, scenario: &Scenario) -> Result<(), String> {
+    /// When there is no such class, source or link, or its outlet is not known.
+    pub fn resolve(&mut self, scenario: &Scenario, own: &[usize]) -> Result<(), String> {
+        let told = |why: String| format!("`{}`: {why}", self.name);
+        let network = scenario.network.as_deref();
+        if let (Some(network), Subject::Class(path)) = (network, &self.subject)
+            && let Some((outlet, class)) = outlet_of(network, path)
+        {
+            self.outlet = Some(outlet);
+            self.subject = match (class, self.figure) {
+                ("", Figure::Utilisation) => Subject::Link,
+                ("", _) => return Err(told(NO_CLASS.to_owned())),
+                (class, _) => Subject::Class(class.to_owned()),
+            };
+        } else if network.is_some() && !matches!(self.subject, Subject::Source(_)) {
+            self.outlet = match (own, &self.subject) {
+                (_, Subject::Link) | ([], _) => None,
+                ([only], _) => Some(*only),
+                _ => return Err(told(SEVERAL.to_owned())),
+            };
+        }
         let (kind, name, found) = match &self.subject {
             Subject::Link => return Ok(()),
-            Subject::Class(name) => {
-                let found = scenario.link.tree.classes().any(|(_, class)| class.name == *name);
-                ("class", name, found)
-            }
+            Subject::Class(name) => ("class", name, self.has_class(scenario, name)),
             Subject::Source(name) => {
                 let found = scenario.sources.iter().any(|source| source.name == *name);
                 ("source", name, found)
             }
         };
         match found {
+            true if self.figure == Figure::Utilisation => {
+                Err(told("only a link has a utilisation".to_owned()))
+            }
             true => Ok(()),
-            false => Err(format!("`{}`: the scenario has no {kind} `{name}`", self.name)),
+            false => {
+                Err(told(format!("the scenario has no {kind} `{name}`{}", elsewhere(network))))
+            }
         }
+    }
+
+    fn has_class(&self, scenario: &Scenario, name: &str) -> bool {
+        let place = scenario.network.as_deref().zip(self.outlet);
+        let outlet = place.map(|(network, at)| &network.links[at / 2].outlets[at % 2]);
+        // The queueing of the main outlet is the scenario's.
+        let own = outlet.and_then(|outlet| outlet.queueing.as_ref());
+        let link = own.map_or(&scenario.link, |own| &own.link);
+        link.tree.classes().any(|(_, class)| class.name == name)
     }
 
     /// Returns its value in a run; `None` if there was nothing to measure.
     pub fn of(&self, report: &Report) -> Option<f64> {
+        let outlet = match self.outlet {
+            Some(place) => Some(report.network.as_ref()?.outlets.get(place)?),
+            None => None,
+        };
         match &self.subject {
-            Subject::Link => Some(report.link.utilisation),
+            Subject::Link => Some(outlet.map_or(report.link.utilisation, |own| own.utilisation)),
             Subject::Class(name) => {
-                let row = report.class(name)?;
+                let row = outlet.map_or_else(|| report.class(name), |own| own.class(name))?;
                 let (offered, dropped) = (row.offered.packets, row.dropped.total.packets);
                 match self.figure {
                     Figure::Rate => Some(row.sent.bits_per_second as f64),
@@ -130,6 +171,41 @@ impl Metric {
             }
         }
     }
+
+    /// Returns the unit in which it is shown, and how many of them its own unit is.
+    pub fn shown(&self) -> (&'static str, f64) {
+        match self.figure {
+            Figure::Rate | Figure::Goodput => ("Mbit/s", 1e-6),
+            Figure::Delay(_) => ("ms", 1e3),
+            Figure::Drops | Figure::Backlog => ("packets", 1.0),
+            Figure::Utilisation | Figure::Loss => ("%", 100.0),
+        }
+    }
+}
+
+/// Returns the outlet that `link.NAME.back.CLASS` names, and the class; it is empty of a link.
+fn outlet_of<'p>(network: &Network, path: &'p str) -> Option<(usize, &'p str)> {
+    let rest = path.strip_prefix(LINK)?;
+    let after = |rest: &'p str, key: &str| match rest.strip_prefix(key)? {
+        "" => Some(""),
+        rest => rest.strip_prefix('.'),
+    };
+    let found = network.links.iter().enumerate();
+    let found = found.filter_map(|(place, link)| Some((place, link, after(rest, &link.name)?)));
+    // Of two names of which one begins the other, the longer one is meant.
+    let (place, _, rest) = found.max_by_key(|(_, link, _)| link.name.len())?;
+    Some(match after(rest, "back") {
+        Some(class) => (2 * place + 1, class),
+        None => (2 * place, rest),
+    })
+}
+
+/// Says how classes of other outlets are named.
+fn elsewhere(network: Option<&Network>) -> &'static str {
+    match network {
+        Some(_) => " at its main outlet; write `link.NAME.CLASS`, or `link.NAME.back.CLASS`",
+        None => "",
+    }
 }
 
 fn part(of: u64, all: u64) -> Option<f64> {
@@ -148,7 +224,7 @@ fn delay(delays: &Delays, quantile: Quantile) -> Option<f64> {
 }
 
 /// How a name ends, and what that is.
-const FIGURES: [(&str, Figure); 10] = [
+const FIGURES: [(&str, Figure); 11] = [
     ("rate", Figure::Rate),
     ("delay.p50", Figure::Delay(Quantile::P50)),
     ("delay.p90", Figure::Delay(Quantile::P90)),
@@ -159,4 +235,13 @@ const FIGURES: [(&str, Figure); 10] = [
     ("drops", Figure::Drops),
     ("backlog", Figure::Backlog),
     ("goodput", Figure::Goodput),
+    ("utilisation", Figure::Utilisation),
 ];
+/// The beginning of what a link of a network has.
+const LINK: &str = "link.";
+/// Why a link has no other figures.
+const NO_CLASS: &str = "a link has `utilisation`, and its classes have the others; write \
+                        `link.NAME.CLASS`";
+/// Why a class is not found where several links have the policy.
+const SEVERAL: &str = "several links have this policy; write `link.NAME.CLASS`, or \
+                       `link.NAME.back.CLASS`";

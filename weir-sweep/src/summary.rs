@@ -4,13 +4,14 @@
 //! Points have the same seeds, so they are compared run by run: the interval of a difference is
 //! that of the differences, which is narrower where both follow the same luck.
 
+use crate::metric::Metric;
 use crate::sweep::{Done, Sweep};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
-use weir_policy::table::number_table;
-use weir_sim::replicate::Estimate;
+use weir_policy::table::Table;
+use weir_sim::replicate::{ALIKE, Estimate};
 
 /// A sweep in short.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -99,32 +100,60 @@ impl Result {
     }
 }
 
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Summary {
+    /// Returns the unit in which a metric is shown, and how many of them its own unit is.
+    pub fn shown(&self, metric: usize) -> (&'static str, f64) {
+        Metric::parse(&self.metrics[metric]).map_or(("", 1.0), |metric| metric.shown())
+    }
+
+    /// Returns whether the runs of a point never differ: nothing is random.
+    pub fn alike(&self) -> bool {
+        let results = self.points.iter().flat_map(|point| point.results.iter().flatten());
+        let mut spread = results.filter_map(|result| result.within).peekable();
+        spread.peek().is_some() && spread.all(|within| within == 0.0)
+    }
+
+    /// Returns the means of each point, below the keys that vary and the metrics with their units.
+    pub fn table(&self) -> Table {
         // The first point differs from itself by nothing.
         let compares = self.points.len() > 1;
-        let of = |metric: &String| {
-            let to_first = compares.then(|| "to first".to_owned());
-            std::iter::once(metric.clone()).chain(to_first)
+        let of = |metric: usize| {
+            let name = format!("{} {}", self.metrics[metric], self.shown(metric).0);
+            std::iter::once(name).chain(compares.then(|| "to first".to_owned()))
         };
-        let heads: Vec<String> =
-            self.keys.iter().cloned().chain(self.metrics.iter().flat_map(of)).collect();
-        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-        let rows = self.points.iter().map(|point| {
+        let (metrics, alike) = (0..self.metrics.len(), self.alike());
+        let heads = self.keys.iter().cloned().chain(metrics.flat_map(of));
+        let mut table = Table::new(heads).identified_by(self.keys.len());
+        for point in &self.points {
             let word =
                 |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let result = |result: &Option<Result>| {
-                let mean = result.map_or_else(missing, |row| within(figure(row.mean), row.within));
+            let result = |(metric, result): (usize, &Option<Result>)| {
+                let scale = self.shown(metric).1;
+                let shown = |value: f64| figure(value * scale);
+                let within = |text: String, within: Option<f64>| {
+                    let within = within.filter(|_| !alike);
+                    within.map_or(text.clone(), |within| format!("{text} ± {}", shown(within)))
+                };
+                let mean = result.map_or_else(missing, |row| within(shown(row.mean), row.within));
                 let to_first = result.and_then(|row| Some((row.to_first?, row.to_first_within)));
                 let to_first = to_first.map_or_else(missing, |(difference, of)| {
-                    within(format!("{}{}", sign(difference), figure(difference)), of)
+                    within(format!("{}{}", sign(difference), shown(difference)), of)
                 });
                 std::iter::once(mean).chain(compares.then_some(to_first))
             };
             let values = point.values.iter().map(word);
-            values.chain(point.results.iter().flat_map(result)).collect::<Vec<_>>()
-        });
-        write!(f, "{}", number_table(&heads, rows))?;
+            table.row(values.chain(point.results.iter().enumerate().flat_map(result)));
+        }
+        table
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.table())?;
+        if self.alike() {
+            write!(f, "\n{ALIKE}")?;
+        }
         for point in self.points.iter().filter(|point| point.error.is_some()).take(ERRORS_SHOWN) {
             let values: Vec<String> = point.values.iter().map(Value::to_string).collect();
             let why = point.error.as_deref().unwrap_or_default();
@@ -132,11 +161,6 @@ impl fmt::Display for Summary {
         }
         Ok(())
     }
-}
-
-/// Formats a figure with the interval that it is in, if that is known.
-fn within(figure_of: String, within: Option<f64>) -> String {
-    within.map_or(figure_of.clone(), |within| format!("{figure_of} ± {}", figure(within)))
 }
 
 fn missing() -> String {

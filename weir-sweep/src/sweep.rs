@@ -1,7 +1,7 @@
 //! A sweep: its runs by number, and what identifies it.
 
 use crate::design::{Axis, Design};
-use crate::edit::{self, Edited};
+use crate::edit::{self, Edited, plain};
 use crate::metric::Metric;
 use crate::table;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use weir_policy::file::{self, ReadFile};
 use weir_policy::finding::{Outcome, Severity};
-use weir_policy::render;
+use weir_policy::{policy, render};
 use weir_sim::{Scenario, read};
 
 /// The runs of a sweep. It holds every file, so that a worker on another machine needs none.
@@ -38,6 +38,19 @@ pub struct Spec {
     /// The first seed; by default the scenario's.
     #[serde(default)]
     pub seed: Option<u64>,
+    /// A policy in place of the scenario's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Instead>,
+}
+
+/// A policy that a scenario runs with in place of its own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Instead {
+    /// The path of its file from the scenario's folder. A network has it wherever a link names that
+    /// file, or in place of the only policy.
+    pub path: String,
+    /// Its text.
+    pub text: String,
 }
 
 /// A run that has ended.
@@ -124,13 +137,13 @@ impl Spec {
         let files = RefCell::new(BTreeMap::new());
         let read_file = |path: &Path| {
             let bytes = read_other(&folder.join(path))?;
-            files.borrow_mut().insert(path.to_owned(), bytes.clone());
+            files.borrow_mut().insert(plain(path), bytes.clone());
             Ok(bytes)
         };
         let named = |path: &Path| {
             read_file(path).map_err(|error: io::Error| format!("{}: {error}", path.display()))
         };
-        let base = Edited::of(&self.scenario, &named)?;
+        let base = self.edited(self.name.as_deref())?;
         let axes = &self.design.axes;
         // A value may name a file; one axis is varied at a time, and the others have their first.
         let each = |axis: usize| (0..axes[axis].values.len()).map(move |place| (axis, place));
@@ -138,12 +151,37 @@ impl Spec {
             let mut edited = base.clone();
             for (other, row) in axes.iter().enumerate() {
                 let place = if other == axis { place } else { 0 };
-                row.values.get(place).map_or(Ok(()), |value| edited.set(&row.key, value))?;
+                let value = row.values.get(place);
+                value.map_or(Ok(()), |value| edited.set(&row.key, value, &named))?;
             }
             // Its findings are told when it is run.
             parse(None, &edited, &read_file);
         }
         Ok(Self { files: files.into_inner(), ..self })
+    }
+
+    /// Returns the scenario, whose values may then be changed; findings call it `name`.
+    fn edited(&self, name: Option<&str>) -> Result<Edited, String> {
+        let name = shown(name);
+        // A finding says the place of what is no TOML, and a cure.
+        let no_toml = |told: String, outcome: Outcome<()>| match outcome.failed() {
+            true => render::render(&outcome.findings, &outcome.sources, false),
+            false => told,
+        };
+        let mut edited = Edited::of(&self.scenario, name).map_err(|told| {
+            let read = |path: &Path| held(&self.files, path);
+            no_toml(told, read::parse(self.scenario.as_bytes(), name, &read).map(drop))
+        })?;
+        if let Some(Instead { path, text }) = &self.policy {
+            edited.replace_policy(path, text.clone()).map_err(|told| {
+                let outcome = policy::parse_bytes(text.as_bytes(), path, None, &file::none);
+                match text.parse::<toml::Table>() {
+                    Ok(_) => format!("{name}: {told}"),
+                    Err(_) => no_toml(told, outcome.map(drop)),
+                }
+            })?;
+        }
+        Ok(edited)
     }
 }
 
@@ -154,19 +192,21 @@ impl Sweep {
     /// When the design or a metric cannot be used, or no point; the text has the findings.
     pub fn new(spec: Spec) -> Result<Self, String> {
         spec.runs()?;
-        let metrics: Vec<Metric> =
+        let mut metrics: Vec<Metric> =
             spec.metrics.iter().map(|name| Metric::parse(name)).collect::<Result<_, _>>()?;
         effective(&spec)?;
         named_once(&spec)?;
         let points = spec.design.points()?;
-        let read = |path: &Path| held(&spec.files, path).map_err(|error| error.to_string());
-        let base = Edited::of(&spec.scenario, &read)?;
+        let base = spec.edited(spec.name.as_deref())?;
         let identity = identity(&spec);
         let seed = spec.seed;
         let warnings = String::new();
-        let mut sweep = Self { spec, base, points, metrics, seed: 0, identity, warnings };
+        let mut sweep =
+            Self { spec, base, points, metrics: Vec::new(), seed: 0, identity, warnings };
         let (first, warnings) = sweep.first()?;
-        sweep.metrics.iter().try_for_each(|metric| metric.check(&first))?;
+        let own: Vec<usize> = sweep.base.directions().iter().map(outlet).collect();
+        metrics.iter_mut().try_for_each(|metric| metric.resolve(&first, &own))?;
+        sweep.metrics = metrics;
         sweep.seed = seed.unwrap_or(first.seed);
         sweep.warnings = warnings;
         Ok(sweep)
@@ -186,6 +226,12 @@ impl Sweep {
     /// are none.
     pub fn warnings(&self) -> &str {
         &self.warnings
+    }
+
+    /// Returns what stands before the classes of the policy that is there instead, one for each
+    /// direction of a link that has it: `link.NAME.` or `link.NAME.back.`.
+    pub fn places(&self) -> Vec<String> {
+        self.base.directions().iter().filter_map(|at| self.base.place_of(*at)).collect()
     }
 
     /// Returns the number of runs.
@@ -266,19 +312,38 @@ impl Sweep {
     /// Returns the scenario of a point with the warnings on it, which call it `name`.
     fn checked(&self, point: usize, name: Option<&str>) -> Result<(Scenario, String), String> {
         let mut edited = self.base.clone();
+        let read = |path: &Path| held(&self.spec.files, path);
+        let named = |path: &Path| read(path).map_err(|error| error.to_string());
         for (axis, value) in self.spec.design.axes.iter().zip(&self.points[point]) {
-            edited.set(&axis.key, value)?;
+            edited.set(&axis.key, value, &named)?;
         }
-        let Outcome { plan, mut findings, sources } =
-            parse(name, &edited, &|path: &Path| held(&self.spec.files, path));
+        let Outcome { plan, mut findings, mut sources } = parse(name, &edited, &read);
         let least = if plan.is_some() { Severity::Warning } else { Severity::Error };
         findings.retain(|finding| finding.severity >= least);
+        edited.lines(shown(name)).restore(&mut findings, &mut sources);
         let told = render::render(&findings, &sources, false).trim_end().to_owned();
         match plan {
-            Some(scenario) => Ok((scenario, told)),
-            None => Err(told),
+            Some(scenario) if findings.is_empty() => Ok((scenario, told)),
+            Some(scenario) => Ok((scenario, self.at(point) + &told)),
+            None => Err(self.at(point) + &told),
         }
     }
+
+    /// Says which values a point has, above what was found with them.
+    fn at(&self, point: usize) -> String {
+        let axes = self.spec.design.axes.iter().zip(&self.points[point]);
+        let values: Vec<_> =
+            axes.map(|(axis, value)| format!("`{}` = {value}", axis.key)).collect();
+        match values.is_empty() {
+            true => String::new(),
+            false => format!("with {}:\n", values.join(", ")),
+        }
+    }
+}
+
+/// Returns the number of an outlet in reports.
+fn outlet((link, is_back): &(usize, bool)) -> usize {
+    2 * link + usize::from(*is_back)
 }
 
 /// Refuses a design whose table would have two columns of one name.
@@ -319,18 +384,21 @@ fn parse(
     edited: &Edited,
     read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
 ) -> Outcome<Scenario> {
-    let policy = edited.policy();
-    let read_file = |path: &Path| match &policy {
-        Some((own, text)) if *own == path => Ok(text.clone().into_bytes()),
-        _ => read(path),
+    let read_file = |path: &Path| match edited.policy(path) {
+        Some(text) => Ok(text.into_bytes()),
+        None => read(path),
     };
-    // Without its folder: files are found, and kept, by the paths that the scenario has.
-    let name = name.and_then(|name| Path::new(name).file_name()?.to_str());
-    read::parse(edited.scenario().as_bytes(), name.unwrap_or(SCENARIO_NAME), &read_file)
+    read::parse(edited.scenario().as_bytes(), shown(name), &read_file)
+}
+
+/// Returns the name of a scenario in findings, without its folder: files are found, and kept, by
+/// the paths that the scenario has.
+fn shown(name: Option<&str>) -> &str {
+    name.and_then(|name| Path::new(name).file_name()?.to_str()).unwrap_or(SCENARIO_NAME)
 }
 
 fn held(files: &BTreeMap<PathBuf, Vec<u8>>, path: &Path) -> io::Result<Vec<u8>> {
-    let found = files.get(path).cloned();
+    let found = files.get(&plain(path)).or_else(|| files.get(path)).cloned();
     found.ok_or_else(|| {
         let why = format!("{} is not among the files of the sweep", path.display());
         io::Error::new(io::ErrorKind::NotFound, why)

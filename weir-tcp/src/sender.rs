@@ -169,6 +169,8 @@ pub(crate) struct Tally {
     pub lost_before: u64,
     pub in_flight_before: u32,
     pub sacked_before: u32,
+    /// Whether what was under way at a timeout is not acknowledged yet.
+    pub after_timeout: bool,
     first_acked: Option<Instant>,
     last_acked: Option<Instant>,
     pub first_sacked: Option<Instant>,
@@ -289,6 +291,7 @@ impl Sender {
             lost_before: self.rate.lost,
             in_flight_before: self.board.in_flight(),
             sacked_before: self.board.sacked,
+            after_timeout: self.state == CaState::Loss,
             first_acked: None,
             last_acked: None,
             first_sacked: None,

@@ -5,6 +5,7 @@
 //! `tcp_update_pacing_rate`.
 
 use crate::cc::Sample;
+use crate::config::SlowStart;
 use crate::report::CaState;
 use crate::sender::{Ack, Findings, Sender, Tally};
 use weir_core::units::{Bytes, Duration};
@@ -21,9 +22,23 @@ impl Sender {
         if self.in_reduction() {
             self.reduce(sample.acked, sample.lost, found);
         } else if self.may_grow(found) {
+            let growth_max = self.cwnd.growth_max;
+            if self.counts_old_arrivals(tally) {
+                self.cwnd.growth_max = 1;
+            }
             self.controller.as_mut().on_ack(&mut self.cwnd, &sample, sample.acked);
+            self.cwnd.growth_max = growth_max;
         }
         self.update_pacing_rate();
+    }
+
+    /// [rfc3465 §2.3] After a timeout an acknowledgement may cover what the receiver got long ago,
+    /// and the window grows by one segment for it: otherwise all that would leave at once.
+    /// Selective acknowledgements have reported such segments before, so Linux needs no limit with
+    /// them; senders with a limit (FreeBSD) have this one in any case.
+    fn counts_old_arrivals(&self, tally: &Tally) -> bool {
+        let limited = matches!(self.config.slow_start, SlowStart::Bytes { limit: Some(_) });
+        tally.after_timeout && (limited || !self.sack_ok)
     }
 
     fn sample(&mut self, found: &Findings, tally: &Tally) -> Sample {

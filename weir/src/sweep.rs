@@ -1,6 +1,9 @@
 //! `weir sweep`: runs one scenario with many values, and writes one table.
 
+mod drawn;
+
 use crate::output::{Exit, Format, Output};
+use crate::picture::{self, Files};
 use crate::sim::count_bar;
 use crate::{Run, python, whole_file};
 use std::collections::BTreeMap;
@@ -26,6 +29,10 @@ pub struct Sweep {
     /// The table; by default the name of the file with `.csv`.
     #[arg(short, long, value_name = "FILE.csv|parquet")]
     out: Option<PathBuf>,
+    /// A picture of each metric over the first key that varies, with a line for each combination of
+    /// the others and intervals of 95 %.
+    #[arg(long, value_name = "FILE.svg|png|html", value_parser = picture::picture_file())]
+    plot: Option<PathBuf>,
     /// The engine of the runs: threads of this process, or a cluster of Ray, by Python's module
     /// `weir`.
     #[arg(long, value_enum, default_value_t = Engine::Local)]
@@ -49,7 +56,7 @@ enum Engine {
 impl Run for Sweep {
     fn run(self, output: &Output) -> Exit {
         let out = self.out.clone().unwrap_or_else(|| self.file.with_extension("csv"));
-        let outputs = [("--out", &Some(out.clone()))];
+        let outputs = [("--out", &Some(out.clone())), ("--plot", &self.plot)];
         let made =
             whole_file::distinct(&outputs, &[&self.file]).and_then(|()| file::read(&self.file));
         let spec = match made {
@@ -63,25 +70,34 @@ impl Run for Sweep {
         if !runs.warnings().is_empty() {
             output.warn(&format!("the first point that can be run:\n{}", runs.warnings()));
         }
+        // Before the runs: they are many.
+        let picture = match Files::open(self.plot.as_deref(), None) {
+            Ok(picture) => picture,
+            Err(why) => return output.refuse(&why),
+        };
+        let runs = Arc::new(runs);
         let done = match self.engine {
-            Engine::Local => self.local(runs, &out, output),
+            Engine::Local => self.local(&runs, &out, output),
             Engine::Ray => self.python(&runs, &out, output),
         };
-        done.unwrap_or_else(|why| output.refuse(&why))
+        let drawn = done.and_then(|exit| match (exit, &self.plot) {
+            (Exit::Clean, Some(_)) => drawn(&runs, &out, picture).map(|()| exit),
+            _ => Ok(exit),
+        });
+        drawn.unwrap_or_else(|why| output.refuse(&why))
     }
 }
 
 impl Sweep {
-    fn local(&self, runs: Runs, out: &Path, output: &Output) -> Result<Exit, String> {
-        if let Some(done) = table::read(out, &runs)? {
-            return Ok(show(&runs, &done, output));
+    fn local(&self, runs: &Arc<Runs>, out: &Path, output: &Output) -> Result<Exit, String> {
+        if let Some(done) = table::read(out, runs)? {
+            return Ok(show(runs, &done, output));
         }
-        let (mut journal, mut done) = Journal::open(out, &runs)?;
+        let (mut journal, mut done) = Journal::open(out, runs)?;
         let stop = StopSignal::install().map_err(|error| error.to_string())?;
         let bar = count_bar(runs.runs() as u64);
         bar.set_position(done.len() as u64);
         let threads = self.threads.map_or_else(replicate::cores, usize::from);
-        let runs = Arc::new(runs);
         let left = |done: &BTreeMap<usize, Done>| {
             (0..runs.runs()).filter(|run| !done.contains_key(run)).collect::<Vec<_>>()
         };
@@ -95,10 +111,10 @@ impl Sweep {
         let begun = Instant::now();
         let first: Vec<usize> = left(&done).into_iter().take(1).collect();
         let mut one = |rows| keep(&mut journal, &mut done, rows);
-        local::run(&runs, local::batches(&first, 1.0, 1), 1, stop.flag(), &mut one)?;
+        local::run(runs, local::batches(&first, 1.0, 1), 1, stop.flag(), &mut one)?;
         let batches = local::batches(&left(&done), begun.elapsed().as_secs_f64(), threads);
         let mut each = |rows| keep(&mut journal, &mut done, rows);
-        local::run(&runs, batches, threads, stop.flag(), &mut each)?;
+        local::run(runs, batches, threads, stop.flag(), &mut each)?;
         bar.finish_and_clear();
         if done.len() < runs.runs() {
             let (count, all) = (done.len(), runs.runs());
@@ -107,9 +123,9 @@ impl Sweep {
             ));
             return Ok(Exit::Interrupted);
         }
-        table::write(out, &runs, &done)?;
+        table::write(out, runs, &done)?;
         journal.remove()?;
-        Ok(show(&runs, &done, output))
+        Ok(show(runs, &done, output))
     }
 
     /// Lets Python's module do it, which knows Ray.
@@ -124,6 +140,12 @@ impl Sweep {
         output.text(&ended.text);
         Ok(ended.exit)
     }
+}
+
+/// Draws what the finished table has.
+fn drawn(runs: &Runs, out: &Path, picture: Files) -> Result<(), String> {
+    let done = table::read(out, runs)?.unwrap_or_default();
+    picture.write_picture(&drawn::picture(&Summary::of(runs, &done)))
 }
 
 fn show(runs: &Runs, done: &BTreeMap<usize, Done>, output: &Output) -> Exit {

@@ -11,6 +11,7 @@ use crate::{Run, input, python};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use toml::Value;
 use weir_control::protocol::{Answer, InForce, Request, Terms};
 use weir_policy::diff::{self, Difference};
 use weir_policy::policy;
@@ -162,9 +163,12 @@ impl Tune {
         let under = promises.iter().filter_map(|row| row.get("under")?.as_str());
         let mut named: Vec<_> = under.map(|name| beside(&self.policy, name)).collect();
         for scenario in self.over.iter().cloned().chain(named.clone()) {
-            let policy =
-                table(&scenario).and_then(|top| Some(top.get("policy")?.as_str()?.to_owned()));
-            named.extend(policy.map(|name| beside(&scenario, &name)));
+            let Some(top) = table(&scenario) else { continue };
+            let links = top.get("link").and_then(Value::as_array).into_iter().flatten();
+            let ways = links.flat_map(|link| [Some(link), link.get("back")]).flatten();
+            let policies = ways.map(|way| way.get("policy")).chain([top.get("policy")]).flatten();
+            let policies = policies.filter_map(Value::as_str);
+            named.extend(policies.map(|name| beside(&scenario, name)));
         }
         named
     }

@@ -11,7 +11,7 @@ use weir_core::units::{Bytes, Duration, Instant, Rate, Share};
 use weir_policy::Policy;
 use weir_sim::change::PlanChange;
 use weir_sim::network::plan::OutletId;
-use weir_sim::scenario::{Congestion, Sizes, Source, Spacing, Tcp, Traffic, Transfer};
+use weir_sim::scenario::{Congestion, Jitter, Sizes, Source, Spacing, Tcp, Traffic, Transfer};
 use weir_sim::timeline::{Timelines, Tracks};
 use weir_sim::{Fate, Report, Scenario, Watch};
 
@@ -75,6 +75,7 @@ fn scenario(policy: &Policy, duration: Duration) -> Scenario {
         sources,
         changes: Vec::new(),
         network: None,
+        jitter: Jitter::default(),
     }
 }
 

@@ -152,6 +152,13 @@ impl Classifier {
         Ok(classifier)
     }
 
+    /// Returns the leaves over which packets are spread by a hash.
+    pub fn spread_leaves(&self) -> impl Iterator<Item = LeafId> {
+        let targets = self.targets.iter().chain([&self.default]);
+        let spread = targets.filter_map(|target| Some((target.leaf.0, target.spread?.queues)));
+        spread.flat_map(|(first, queues)| (first..first.saturating_add(queues)).map(LeafId))
+    }
+
     /// Replaces the rules. Leaves keep their numbers, and later fragments still follow a first
     /// fragment that came before the change. Takes time in proportion to the rules.
     pub fn replace_rules(&mut self, rules: Vec<Rule>) {

@@ -5,9 +5,11 @@ use super::places::PLACES_MAX;
 use super::places::PlacesDraft;
 use super::values::{Basis, Written};
 use crate::codes;
+use crate::edit;
 use crate::finding::{Draft, Fix, Report, Span};
 use crate::reader::{Node, Table, list, suggest, unknown_key};
 use std::collections::BTreeMap;
+use toml::de::DeValue;
 use weir_core::classify::{AltqHash, Spread};
 use weir_core::ids::LeafId;
 use weir_core::parameter::{Kind, Scope, Value};
@@ -216,7 +218,7 @@ fn read_parameters(
         read_share(draft, table, report);
     }
     for node in table.unasked() {
-        report.push_error(|| unsupported(&node, &table.known(), descriptor));
+        report.push_error(|| unsupported(&node, &table.known(), (descriptor, draft.name)));
     }
 }
 
@@ -247,7 +249,11 @@ fn read_share(draft: &mut ClassDraft<'_>, table: &mut Table<'_>, report: &mut Re
     }
 }
 
-fn unsupported(node: &Node<'_>, known: &[&'static str], descriptor: &Descriptor) -> Draft {
+fn unsupported(
+    node: &Node<'_>,
+    known: &[&'static str],
+    (descriptor, class): (&Descriptor, &str),
+) -> Draft {
     let key = node.key();
     let has = |other: &Descriptor| {
         other.parameters.iter().any(|row| row.name == key) || key == "share" && has_rate(other)
@@ -264,9 +270,29 @@ fn unsupported(node: &Node<'_>, known: &[&'static str], descriptor: &Descriptor)
         descriptor.keyword,
         list(&own)
     );
-    Draft::new(&codes::UNSUPPORTED_PARAMETER, node.key_span(), message)
+    let draft = Draft::new(&codes::UNSUPPORTED_PARAMETER, node.key_span(), message);
+    if let Some(quantum) = quantum_of_weight(node, descriptor) {
+        let keys = [("quantum", format!("{quantum} B")), ("weight", String::new())];
+        let keys = keys.map(|(key, value)| (edit::path(&["class", class, key]), value));
+        return draft.fix([Fix::Set(keys.to_vec())]).cure(format!(
+            "write `quantum = \"{quantum} B\"`: here classes share in proportion to their quanta, \
+             and weight 1 is one largest packet, {LARGEST_PACKET} B"
+        ));
+    }
+    draft
         .cure(format!("remove it, or choose a scheduler that has it: {}", list(&keywords)))
         .fix(node.removal())
+}
+
+/// Returns the quantum in bytes that stands for a weight, under a scheduler whose turns are quanta
+/// and whose classes have no rate [drr95 §3].
+fn quantum_of_weight(node: &Node<'_>, descriptor: &Descriptor) -> Option<u64> {
+    let row = |name: &str| descriptor.parameters.iter().find(|row| row.name == name);
+    let Some(Kind::Size(least, most)) = row("quantum").map(|row| row.kind) else { return None };
+    let DeValue::Integer(weight) = node.value() else { return None };
+    let weight = u64::from_str_radix(weight.as_str(), weight.radix()).ok()?;
+    let is_weight = node.key() == "weight" && weight > 0 && row("rate").is_none();
+    is_weight.then(|| weight.saturating_mul(LARGEST_PACKET).clamp(least, most))
 }
 
 /// Reads `hash` and `queues`; reports one without the other.
@@ -491,6 +517,8 @@ const CLASS_KEYS: &[&str] = &[
     "window",
     "typical_packet",
 ];
+/// The largest frame of Ethernet without its check sequence, in bytes: the quantum of weight 1.
+const LARGEST_PACKET: u64 = 1514;
 /// Bound: classes of a policy, with their queues; a policy with more is refused. More than the
 /// largest file could hold with rules.
 pub(super) const CLASSES_MAX: usize = 1 << 20;

@@ -148,6 +148,9 @@ fn parameters_are_those_of_the_scheduler() {
     let (message, cure) = first(&outcome);
     assert_eq!(message, "scheduler `drr` has no class parameter `ceil`; it has `quantum`");
     assert!(cure.contains("`htb`"), "{cure}");
+    let outcome = check_drr("[class.a]\nweight = 55\ndefault = true\n", &["W101@5:1"]);
+    let (_, cure) = first(&outcome);
+    assert!(cure.starts_with("write `quantum = \"83270 B\"`: here classes share in"), "{cure}");
     // The descriptor requires a rate; the scheduler itself refuses a ceil below it.
     check_htb(
         "[class.a]\nmatch = {}\n[class.b]\nrate = '1 bit/s'\ndefault = true\n",

@@ -26,7 +26,7 @@ from ._calls import bounds, check, compare, convert, diff, import_, replay, simu
 from ._engines import Engine, LocalEngine, RayEngine
 from ._link import Link, connect
 from ._model import Class, LinkPlan, Policy, Promise, Queue, Scenario, Source
-from ._report import Report
+from ._report import Comparison, Report
 from ._sweep import Sweep, sweep
 from ._tune import Tuned, tune
 from ._weir import (
@@ -43,6 +43,7 @@ from ._weir import (
 
 __all__ = [
     "Class",
+    "Comparison",
     "Engine",
     "Error",
     "Link",

@@ -7,7 +7,7 @@ from typing import Any, Callable, Sequence, TypeVar
 
 from . import _weir
 from ._given import Given, PathLike, folder_of, listed, text_of
-from ._report import Report
+from ._report import Comparison, Report
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -62,13 +62,13 @@ def compare(
     seed: int | None = None,
     replications: int = 1,
     threads: int | None = None,
-) -> dict[str, Any]:
+) -> Comparison:
     """Simulates one scenario under several schedulers, as `weir compare` does."""
-    return _weir.compare(
+    return Comparison(_weir.compare(
         text_of(scenario_text), listed(schedulers), folder_of(scenario_text, base_dir),
         seed=seed, replications=replications, threads=threads,
         name=name_of(scenario_text, None, "scenario.toml"),
-    )
+    ))
 
 
 @documented(_weir.test)

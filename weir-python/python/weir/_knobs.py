@@ -113,6 +113,11 @@ def _leaves(value: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], An
     return [(path, value)]
 
 
+def path_of(*keys: str) -> str:
+    """Returns the path of a key as a sweep writes it: with quotes around what has points."""
+    return ".".join(f'"{key}"' if "." in key else key for key in keys)
+
+
 def number_of(value: Any) -> float:
     """Returns the number of a value, without its unit; 0 where it has none."""
     found = Quantity.of(value)

@@ -52,6 +52,26 @@ class Report(dict[str, Any]):
         return f"<p>{html.escape(head)}</p>{table_html(columns, len(rows))}"
 
 
+class Comparison(dict[str, Any]):
+    """Schedulers compared: a dict, as docs/compare.md describes it, with its tables."""
+
+    def table(self) -> Table:
+        """A row for each class under each scheduler."""
+        return table_of({"scheduler": row["scheduler"], **leaf} for row in self["rows"]
+                        for leaf in (row["result"] or {"leaves": []})["leaves"])
+
+    def plot(self, what: str = "rate", axes: Any = None) -> Any:
+        """Draws what each class got under each scheduler (matplotlib): its "rate" beside that of the
+        fluid ideal, or its "delay", the 99th percentile; `axes` are those to draw on."""
+        from . import _plot
+
+        return _plot.comparison(self, what, axes)
+
+    def _repr_html_(self) -> str:
+        columns = self.table().to_dict()
+        return table_html(columns, len(next(iter(columns.values()), [])))
+
+
 def table_of(rows: Iterable[Mapping[str, Any]]) -> Table:
     """Returns dicts as a table, with a column for each key; what a row lacks is null.
 

@@ -15,7 +15,7 @@ from typing import Any, Container, Dict, List, Mapping, Optional, Sequence, Tupl
 from . import _weir
 from ._engines import Engine
 from ._given import table_of
-from ._knobs import Knob, changed_table, library, number_of
+from ._knobs import Knob, changed_table, library, number_of, path_of
 from ._promises import conditions_of, scenarios_of
 from ._sweep import Bar
 from ._wanted import REFUSED, Condition, Objective
@@ -95,7 +95,7 @@ class Proof:
 class Stage:
     """A scenario that tries the policy."""
 
-    scenario: dict[str, Any]
+    text: str
     folder: PathLike
     goals: bool = True
     """Whether goals are measured here, and not only the policy's own promises."""
@@ -103,6 +103,8 @@ class Stage:
     """What the policy's promises call it."""
     name: str | None = None
     """The name of its file."""
+    places: Sequence[str] = ("",)
+    """What stands before the names of the policy's classes in metrics."""
 
 
 class Search:
@@ -120,16 +122,20 @@ class Search:
     """The policy's own promises that are no conditions: tests decide them."""
     folder: PathLike
     """Where scenarios of promises lie."""
+    file: str
+    """Where the policy lies."""
 
     def __init__(self, policy: str, goals: Sequence[str], keep: Sequence[str],
                  over: Sequence[tuple[str, PathLike, str | None]], engine: Engine) -> None:
         self.policy, self.table = policy, table_of(policy, "policy")
+        self.file = "policy.toml"
         objectives = [Objective.of(goal) for goal in goals]
         self.objectives = [one for one in objectives if one is not None]
         wanted = [goal for goal, one in zip(goals, objectives) if one is None]
         self.conditions = [Condition.of(text) for text in (*wanted, *keep)]
-        self.scenarios = [Stage(table_of(text, "scenario", name), folder, name=name)
-                          for text, folder, name in over]
+        for text, _, name in over:
+            table_of(text, "scenario", name)
+        self.scenarios = [Stage(text, folder, name=name) for text, folder, name in over]
         self.promises: list[Mapping[str, Any]] = []
         self.folder: PathLike = ""
         self.engine, self.runs = engine, 0
@@ -145,12 +151,13 @@ class Search:
         for name in dict.fromkeys(condition.under for condition in conditions if condition.under):
             file = Path(folder, name)
             scenario, place = table_of(texts[name], "scenario", str(file)), file.parent
-            known = [row for row in self.scenarios if row.scenario == scenario and row.under is None
+            known = [row for row in self.scenarios
+                     if row.under is None and table_of(row.text, "scenario") == scenario
                      and Path(row.folder).resolve() == place.resolve()]
             if known:
                 known[0].under = name
             else:
-                stage = Stage(scenario, place, goals=False, under=name, name=str(file))
+                stage = Stage(texts[name], place, goals=False, under=name, name=str(file))
                 self.scenarios.append(stage)
 
     def best(self, without: Container[int] = ()) -> Candidate:
@@ -244,8 +251,7 @@ class Search:
         """
         changed = sum(abs(math.log(number_of(values[knob.key]) / knob.number)) for knob in self.knobs
                       if knob.number > 0 and number_of(values[knob.key]) > 0)
-        policy = changed_table(self.table, self.knobs, values)
-        text = _weir.write_toml(json.dumps(policy))
+        text = _weir.write_toml(json.dumps(changed_table(self.table, self.knobs, values)))
         conditions = self.conditions
         if any(found["severity"] == "error" for found in _weir.check(text)):
             # Such a policy is refused; so it is worse than any that breaks a condition.
@@ -256,7 +262,7 @@ class Search:
         columns: Columns = {}
         for begin, end in ((0, 1), (1, count)):
             for stage in self.scenarios:
-                self.run(stage, policy, (first + begin, end - begin), columns)
+                self.run(stage, values, (first + begin, end - begin), columns)
             results = [one.worst(columns[one.under, one.metric]) for one in conditions]
             margins = [one.margin(value) for one, value in zip(conditions, results)]
             if end == count or not whole and any(margin < 0 for margin in margins):
@@ -264,7 +270,7 @@ class Search:
         scores = [one.score(columns[None, one.metric]) for one in self.objectives] or [-changed]
         return Candidate(number, dict(values), results, margins, scores, changed)
 
-    def run(self, stage: Stage, policy: Mapping[str, Any], seeds: tuple[int, int],
+    def run(self, stage: Stage, values: Mapping[str, Any], seeds: tuple[int, int],
             columns: Columns) -> None:
         """Runs a scenario with so many seeds from the first on; adds each metric to its columns."""
         wanted = [(one.under, one.metric) for one in self.conditions
@@ -272,26 +278,50 @@ class Search:
         if stage.goals:
             wanted += [(None, one.metric) for one in self.objectives]
         names = sorted({metric for _, metric in wanted})
+        for row in self.measured(stage, values, seeds, names):
+            for under, name in set(wanted):
+                columns.setdefault((under, name), []).append(row[name])
+
+    def measured(self, stage: Stage, values: Mapping[str, Any], seeds: tuple[int, int],
+                 names: Sequence[str]) -> list[dict[str, float | None]]:
+        """Returns the metrics of so many runs of a scenario from the first seed on."""
         first, count = seeds
-        scenario = _weir.write_toml(json.dumps({**stage.scenario, "policy": policy}))
-        design = {"method": "grid", "axes": [], "points": 0, "seed": 0}
-        spec: dict[str, Any] = {"scenario": scenario, "design": design, "replications": count,
-                                "metrics": names, "seed": first}
-        if stage.name is not None:
-            # Findings show its text with the policy in it, whose lines are not those of the file.
-            spec["name"] = f"{stage.name} with this policy"
-        runs = _weir.SweepRuns(json.dumps(spec), stage.folder)
+        runs = self.runs_of(stage, values, seeds, names)
         workers = self.engine.workers
         batches = [list(range(one, count, workers)) for one in range(min(workers, count))]
+        rows = []
         for done in self.engine.run(runs, batches):
             for row in json.loads(done):
                 if "error" in row:
                     raise ValueError(row["error"])
-                values = {name: None if bits is None else struct.unpack("<d", struct.pack("<Q", bits))[0]
-                          for name, bits in zip(names, row["values"])}
-                for under, name in set(wanted):
-                    columns.setdefault((under, name), []).append(values[name])
+                rows.append({name: None if bits is None else
+                             struct.unpack("<d", struct.pack("<Q", bits))[0]
+                             for name, bits in zip(names, row["values"])})
         self.runs += count
+        return rows
+
+    def runs_of(self, stage: Stage, values: Mapping[str, Any], seeds: tuple[int, int],
+                names: Sequence[str]) -> _weir.SweepRuns:
+        """Returns the runs of a scenario with the policy, whose values are those of the only point:
+        so what is found names the lines of both files."""
+        first, count = seeds
+        axes = [{"key": path_of("policy", *knob.path), "values": [values[knob.key]]}
+                for knob in self.knobs]
+        spec: dict[str, Any] = {
+            "scenario": stage.text, "replications": count, "metrics": names, "seed": first,
+            "design": {"method": "grid", "axes": axes, "points": 0, "seed": 0},
+            "policy": {"path": os.path.relpath(self.file, stage.folder or "."), "text": self.policy},
+        }
+        if stage.name is not None:
+            spec["name"] = stage.name
+        return _weir.SweepRuns(json.dumps(spec), stage.folder)
+
+    def place(self) -> None:
+        """Finds where each scenario has the policy."""
+        values = {knob.key: knob.old for knob in self.knobs}
+        for stage in self.scenarios:
+            runs = self.runs_of(stage, values, (self.seed, 1), ["link.utilisation"])
+            stage.places = runs.places() or [""]
 
     def policy_of(self, candidate: Candidate) -> dict[str, Any]:
         """Returns the policy with the values of a candidate, without its promises."""

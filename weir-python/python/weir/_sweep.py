@@ -39,8 +39,8 @@ class Sweep:
         summary: dict[str, Any] = self._table.summary()
         return summary
 
-    def plot(self, metric: str, x: str | None = None, axes: Any = None) -> Any:
-        """Draws a metric's means over the key `x`, by default the first, with bands of 95 %.
+    def plot(self, metric: str | None = None, x: str | None = None, axes: Any = None) -> Any:
+        """Draws a metric's means over the key `x`, by default the first ones, with bands of 95 %.
 
         Each combination of the other values has a line. It needs matplotlib; `axes` are those to
         draw on.
@@ -160,7 +160,12 @@ def run(
     if path is not None:
         return _run(runs, engine, Path(path), progress)
     with tempfile.TemporaryDirectory() as folder:
-        done = _run(runs, engine, Path(folder) / "sweep.parquet", progress)
+        place = Path(folder) / "sweep.parquet"
+        try:
+            done = _run(runs, engine, place, progress)
+        except OSError as error:
+            # The file is this function's own, and has no name that would mean anything.
+            raise OSError(str(error).replace(str(place), "the table")) from None
         done.path = None
         return done
 

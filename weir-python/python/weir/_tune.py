@@ -12,7 +12,7 @@ from typing import Any, Sequence, Union
 from . import _weir
 from ._engines import Engine
 from ._given import Given, file_of, folder_of, listed, refused, text_of
-from ._knobs import knobs_of, written
+from ._knobs import knobs_of, library, written
 from ._search import PROOFS, Candidate, Search
 from ._sweep import Bar, engine_of
 from ._wanted import Condition, Objective
@@ -20,6 +20,8 @@ from ._words import Found
 
 PathLike = Union[str, "os.PathLike[str]"]
 
+LIBRARIES = ("optuna", "tomlkit")
+"""What a search and its policy need."""
 RUNS_MAX = 1_000_000
 """The most trials, and the most runs of a scenario in one."""
 
@@ -91,7 +93,7 @@ class Tuned:
 
         conditions = [
             {
-                "condition": condition.text, "spare": self.proof.margins[place],
+                "condition": condition.text, "limit": condition.in_unit(condition.limit), "spare": self.proof.margins[place],
                 "before": condition.in_unit(self.before.results[place]),
                 "after": condition.in_unit(self.proof.results[place]),
                 "under": condition.under, "guard": condition.guard,
@@ -140,7 +142,7 @@ def tune(
     """Searches values of a policy that meet the goals, with Optuna (`pip install './weir-python[tune]'`).
 
     `policy` and each scenario of `over` are texts, files (`pathlib.Path`) or objects; a scenario runs
-    with this policy instead of its own, and finds its files relative to `base_dir`, one folder for
+    with this policy instead of its own (a network wherever a link names its file), and finds its files relative to `base_dir`, one folder for
     all or one for each, by default that of its own file. A goal is a
     condition, such as `voice.delay.p99 < 10 ms`, or an objective, such as `max bulk.rate`, which is
     a mean over all runs; without an objective the policy changes as little as can be. `keep` are
@@ -167,17 +169,22 @@ def tune(
         raise ValueError(f"`base_dir` has {len(folders)} folders for {len(over)} scenarios")
     scenarios = [(text_of(each), folder_of(each, folder), file_of(each))
                  for each, folder in zip(over, folders)]
-    folder, policy = folder_of(policy, policy_dir), text_of(policy)
+    folder, file, policy = folder_of(policy, policy_dir), file_of(policy), text_of(policy)
     search = Search(policy, goals, keep, scenarios, engine_of(engine, None, None))
+    search.file = file or os.path.join(folder, "policy.toml")
     if "link" not in search.table:
         raise ValueError("the policy has no [link]; a deployment is no policy, but names some")
     errors = [found for found in _weir.check(policy) if found["severity"] == "error"]
     if errors:
         raise refused(f"the policy has errors: {errors[0]['message']}", errors)
+    # Before anything runs: what is missing is not found out after an hour.
+    for name in LIBRARIES:
+        library(name)
     search.promise(folder)
     search.seed, search.seeds, search.fresh = seed, seeds, fresh
     search.wanted, search.spares = spare, [spare] * len(search.conditions)
     search.knobs = knobs_of(search.table, list(free) or ["class.*"])
+    search.place()
     bar = Bar(0, trials, sys.stderr.isatty() if progress is None else progress, "tuning")
     with search.engine:
         return _tuned(search, aims(search, goals, keep), trials, bar)

@@ -35,6 +35,9 @@ class SweepRuns:
     def spec(self) -> str:
         """The specification with all its files, as JSON."""
 
+    def places(self) -> list[str]:
+        """What stands before the classes of a policy that is there instead, for each link."""
+
     def run(self, runs: Sequence[int]) -> str:
         """Does runs and returns what came out, as JSON."""
 

@@ -10,6 +10,10 @@ from ._promises import bounds_of, tested
 from ._search import Candidate, Search
 
 
+LOSS_MAX = 0.05
+"""The part of its packets that a class may lose without a warning."""
+
+
 @dataclass
 class Found:
     """The pick beside the policy as it was, with the same fresh seeds."""
@@ -39,12 +43,12 @@ class Found:
     def explain(self, search: Search) -> str:
         """Says what changed, what comes of it, and which condition binds."""
         before, after = self.before, self.after
-        lines = []
+        effects, lines = classes(search, before, after)
         for knob in search.knobs:
             new = after.values[knob.key]
             if new != knob.old:
                 lines.append(f"`{knob.key}`: {new} instead of {knob.old}")
-        if not lines:
+        if all(after.values[knob.key] == knob.old for knob in search.knobs):
             lines.append("Nothing changes: no values that were tried are better.")
         lines.append(f"Worst of {self.runs} runs with fresh seeds, before and after:")
         lines += [f"  {self.condition(search, place)}" for place in range(len(search.conditions))]
@@ -58,7 +62,7 @@ class Found:
         if len(search.objectives) > 1:
             first = search.objectives[0].text
             lines.append(f"  `{first}` decides the pick; what it costs in the others, the front shows")
-        lines += [f"  {line}" for line in classes(search, before, after)]
+        lines += [f"  {line}" for line in effects]
         if search.conditions:
             binding = min(range(len(search.conditions)), key=lambda place: after.margins[place])
             lines.append(f"Closest to its limit: `{search.conditions[binding].text}`.")
@@ -76,25 +80,35 @@ class Found:
                 f"{100 * self.after.margins[place]:.1f} % to spare; {always}")
 
 
-def classes(search: Search, before: Candidate, after: Candidate) -> list[str]:
-    """Says what each class gains and loses, by simulation of each scenario and by bounds."""
-    lines = []
-    policies = [search.policy_of(row) for row in (before, after)]
+def classes(search: Search, before: Candidate, after: Candidate) -> tuple[list[str], list[str]]:
+    """Says what each class gains and loses, by simulation of each scenario and by bounds.
+
+    The second list warns of classes that lose much of what they sent.
+    """
+    lines, warnings = [], []
+    policies = [_weir.write_toml(json.dumps(search.policy_of(row))) for row in (before, after)]
+    bounds = [_weir.bounds(policy) for policy in policies]
+    names = [row["class"] for row in bounds[1]]
     for number, stage in enumerate(search.scenarios):
-        texts = [_weir.write_toml(json.dumps({**stage.scenario, "policy": policy}))
-                 for policy in policies]
-        reports = [_weir.simulate(text, stage.folder, search.seed) for text in texts]
-        for was, now in zip(*(report["classes"] for report in reports)):
-            (old, new) = (row["delay_us"]["p99"] for row in (was, now))
-            if was["sent"]["bytes"] or now["sent"]["bytes"]:
-                change = now["sent"]["bytes"] / max(1, was["sent"]["bytes"]) - 1
-                delays = "" if old is None or new is None else \
-                    f", p99 {old / 1e3:.1f} to {new / 1e3:.1f} ms"
-                lines.append(f"scenario {number + 1}, {was['name']}: "
-                             f"{100 * change:+.1f} % bytes{delays}")
-    bounds = [_weir.bounds(_weir.write_toml(json.dumps(policy))) for policy in policies]
-    for was, now in zip(*bounds):
-        if was["at_least_bps"] != now["at_least_bps"] and now["at_least_bps"]:
-            lines.append(f"{was['class']} always gets {now['at_least_bps'] / 1e6:.3f} Mbit/s, "
-                         f"{(was['at_least_bps'] or 0) / 1e6:.3f} before")
-    return lines
+        for place in stage.places:
+            heads = [f"{place}{name}" for name in names]
+            metrics = [f"{head}.{end}" for head in heads for end in ("rate", "delay.p99", "loss")]
+            was, now = (search.measured(stage, row.values, (search.seed, 1), metrics)[0]
+                        for row in (before, after))
+            for head in heads:
+                (old_rate, old_delay, old_loss), (rate, delay, loss) = (
+                    [row[f"{head}.{end}"] for end in ("rate", "delay.p99", "loss")]
+                    for row in (was, now))
+                if old_rate or rate:
+                    change = (rate or 0.0) / max(1.0, old_rate or 0.0) - 1
+                    delays = "" if old_delay is None or delay is None else \
+                        f", p99 {old_delay * 1e3:.1f} to {delay * 1e3:.1f} ms"
+                    lines.append(f"scenario {number + 1}, {head}: {100 * change:+.1f} % bytes{delays}")
+                if loss is not None and loss > LOSS_MAX:
+                    warnings.append(f"Warning: `{head}` loses {100 * loss:.1f} % of what it sent, "
+                                    f"{100 * (old_loss or 0.0):.1f} % before (scenario {number + 1}).")
+    for old, new in zip(*bounds):
+        if old["at_least_bps"] != new["at_least_bps"] and new["at_least_bps"]:
+            lines.append(f"{old['class']} always gets {new['at_least_bps'] / 1e6:.3f} Mbit/s, "
+                         f"{(old['at_least_bps'] or 0) / 1e6:.3f} before")
+    return lines, warnings

@@ -6,14 +6,14 @@ use crate::report::Report;
 use serde::{Serialize, Serializer};
 
 /// The figures of one run.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct Figures {
     pub(super) utilisation: f64,
     pub(super) leaves: Vec<LeafFigures>,
 }
 
 /// One leaf in one run.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct LeafFigures {
     name: String,
     sent: f64,
@@ -70,6 +70,8 @@ impl Figures {
 /// The means over `runs`, without cost; `None` without runs.
 pub(super) fn over(runs: &[Figures]) -> Option<Measured> {
     let first = runs.first()?;
+    // Runs that are one run have no interval.
+    let runs = if runs.iter().all(|run| run == first) { &runs[..1] } else { runs };
     let over =
         |of: &dyn Fn(&Figures) -> f64| Estimate::of(&runs.iter().map(of).collect::<Vec<_>>());
     let leaf = |place: usize| {

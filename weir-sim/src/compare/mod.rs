@@ -13,7 +13,7 @@ mod measured;
 use crate::change::PlanChange;
 use crate::network::plan::{Network, OutletId};
 use crate::network::{self, route};
-use crate::replicate::{self, Estimate};
+use crate::replicate::{self, ALIKE, Estimate};
 use crate::report::Report;
 use crate::run::{RunError, run_watched};
 use crate::scenario::{Scenario, Source, Traffic};
@@ -397,7 +397,10 @@ impl fmt::Display for Comparison {
         let place = place.unwrap_or_default();
         write!(f, "{scenario}{place}: written for {written_for}, seed {seed}")?;
         if *replications > 1 {
-            write!(f, ", {replications} replications\n{INTERVAL}")?;
+            let mut results = rows.iter().filter_map(|row| row.result.as_ref());
+            let alike = results.all(|result| result.utilisation.within.is_none());
+            let told = if alike { ALIKE } else { INTERVAL };
+            write!(f, ", {replications} replications\n{told}")?;
         }
         writeln!(f, "\n")?;
         let head =

@@ -23,7 +23,7 @@ use crate::packets::{Content, Packets};
 use crate::random::Random;
 use crate::run::{RunError, Runner, check_names, flow_number};
 use crate::scenario::{Scenario, Source};
-use crate::transport::{Served, Side, Transport};
+use crate::transport::{Processing, Served, Side, Transport};
 use crate::watch::{REST_MAX, Subject, Tell, Watch};
 use std::borrow::Cow;
 use weir_core::classify::Classifier;
@@ -51,6 +51,8 @@ pub(crate) enum Event {
     Outlet(u32),
     /// A packet reaches the node at the end of its link.
     Arrive(Handle),
+    /// A receiver answers with this packet.
+    Answer(Handle),
     /// A processor has forwarded a packet.
     Cpu(u32),
     /// The senders of a reservation announce what they send.
@@ -73,6 +75,8 @@ pub(crate) struct Engine<'a> {
     started_by: Vec<Vec<OutletId>>,
     pub events: Events<Event>,
     pub runners: Vec<Runner>,
+    /// When the receiver of each source answers.
+    processing: Vec<Processing>,
     pub meters: Vec<SourceMeter>,
     parcels: Packets<Parcel>,
     pub reassembly: Reassembly,
@@ -115,6 +119,7 @@ impl<'a> Engine<'a> {
             started_by: vec![Vec::new(); network.nodes.len()],
             events: Events::new(),
             runners: Vec::with_capacity(scenario.sources.len()),
+            processing: Processing::all(scenario),
             // The last is that of messages.
             meters: vec![SourceMeter::default(); scenario.sources.len() + 1],
             parcels: Packets::default(),
@@ -239,6 +244,7 @@ impl<'a> Engine<'a> {
                 Event::Send(source) => self.send(at, source),
                 Event::Outlet(index) => self.act(at, OutletId(index)),
                 Event::Arrive(handle) => self.arrive(at, handle),
+                Event::Answer(handle) => self.answer(at, handle),
                 Event::Cpu(node) => self.forwarded(at, node),
                 Event::Announce(_) | Event::Withdraw(_) | Event::Poll(_) => self.signal(at, event),
                 _ => self.connection_event(at, event),
@@ -588,9 +594,27 @@ impl<'a> Engine<'a> {
                 length: front + content.payload(),
                 ..Parcel::of(source, side == Side::Receiver)
             };
+            let leaves = match side {
+                Side::Sender => at,
+                Side::Receiver => self.processing[source as usize].done(at),
+            };
+            if leaves > at {
+                let handle = self.make(parcel, content);
+                self.flying += 1;
+                self.events.push(leaves, Event::Answer(handle));
+                continue;
+            }
             self.emit(at, parcel, content);
         }
         self.sending = sending;
+    }
+
+    /// A receiver has processed what it answers.
+    fn answer(&mut self, at: Instant, handle: Handle) {
+        self.flying -= 1;
+        let parcel = self.parcels.get(handle);
+        let content = self.end(handle);
+        self.emit(at, parcel, content);
     }
 
     fn note(&mut self, source: u32, side: Side, served: &Served) {

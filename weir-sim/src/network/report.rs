@@ -5,7 +5,7 @@ use super::plan::OutletId;
 use super::signalling::SignallingReport;
 use super::tap::TapReport;
 use crate::bins::{Bins, BinsReport};
-use crate::classes::{ClassSums, class_table};
+use crate::classes::{ClassSums, class_table, shown};
 use crate::meter::{DROPPED, LEFT, SENT};
 use crate::report::{ClassReport, Conservation, LinkReport, Report, source_report};
 use crate::run::Runner;
@@ -57,6 +57,7 @@ pub struct OutletReport {
     /// How often more than one leaf had packets then.
     pub contended: u64,
     /// Every class, as in the report of one link.
+    #[serde(serialize_with = "shown")]
     pub classes: Vec<ClassReport>,
     /// The queue of each leaf, since the last change of plan.
     pub queues: Vec<QueueReport>,
@@ -167,10 +168,19 @@ impl Engine<'_> {
     fn outlet(&mut self, place: usize, span: Duration) -> OutletReport {
         let (link, end) = self.network.outlet(OutletId(place as u32));
         let node = |end: usize| self.network.nodes[link.ends[end].0 as usize].name.clone();
+        let scenario = self.scenario;
+        let (first, classifier) = match &link.outlets[end].queueing {
+            Some(own) => (&own.link.tree, &own.classifier),
+            None => (&scenario.link.tree, &scenario.classifier),
+        };
         let outlet = &mut self.outlets[place];
         let account = outlet.account();
         let mut classes: ClassSums = std::mem::take(&mut outlet.classes);
         classes.add(&outlet.plan.tree, account.leaves(), &outlet.log.meter);
+        classes.mark_hashed(first, classifier);
+        for change in scenario.changes.iter().filter(|change| change.outlet.index() == place) {
+            classes.mark_hashed(&change.link.tree, &change.classifier);
+        }
         let lengths = outlet.log.waiting.until(self.end);
         let bins = outlet.log.bins.take().map(Bins::report);
         let nanos = span.as_nanos() as f64;

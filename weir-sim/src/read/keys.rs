@@ -29,6 +29,34 @@ pub fn sources() -> impl Iterator<Item = &'static SourceKind> {
     PLAIN.iter().chain(kinds::KINDS.iter().map(|kind| &kind.source))
 }
 
+/// Returns the tables of a scenario that have a key, in words; for what is in the wrong one.
+pub fn homes(key: &str) -> Vec<String> {
+    let has = |keys: Keys| keys.iter().flat_map(|group| group.iter()).any(|row| row.name == key);
+    let tables = HOMES.iter().filter(|(_, keys)| has(keys)).map(|(name, _)| (*name).to_owned());
+    let kinds: Vec<_> = sources().filter(|kind| has(kind.keys)).map(|kind| kind.keyword).collect();
+    let some: Vec<_> = kinds.iter().take(KINDS_SHOWN).map(|kind| format!("`{kind}`")).collect();
+    let of_kinds = (!some.is_empty()).then(|| {
+        let more = if kinds.len() > KINDS_SHOWN { " and others" } else { "" };
+        format!("a `[[source]]` of kind {}{more}", some.join(", "))
+    });
+    let of_policy = ["rate", "scheduler"].contains(&key).then(|| "[link] of the policy".to_owned());
+    tables.chain(of_kinds).chain(of_policy).collect()
+}
+
+/// The tables that [`homes`] names.
+const HOMES: &[(&str, Keys)] = &[
+    ("the scenario itself, above its tables", TOP_LEVEL),
+    ("every `[[source]]`", SOURCE),
+    ("a `[[link]]` of a network", LINKS),
+    ("a `[[node]]` of a network", NODES),
+    ("`cpu` of a `[[node]]`", COSTS),
+    ("a `[[change]]`", CHANGES),
+    ("[rsvp]", SIGNALLING),
+    ("a `[[reservation]]`", RESERVATIONS),
+];
+/// How many kinds of sources are named.
+const KINDS_SHOWN: usize = 3;
+
 /// The file, but for the keys of its sources.
 pub const FILE: Keys = &[TOP, TABLES];
 /// The first table of the page.
@@ -70,6 +98,18 @@ const TOP: &[Key] = &[
     key("warmup", TIME, "0 s", "How long to simulate before anything counts."),
     key("delay", TIME, "0 s", "From the last bit on the line to the receiver."),
     key("seed", Values::Number(0, i64::MAX as u64), "1", "Another seed gives another run."),
+    key(
+        "start_jitter",
+        TIME,
+        "0 s",
+        "Each source starts later by a random time up to this, of its own in each run.",
+    ),
+    key(
+        "processing_jitter",
+        TIME,
+        "0 s",
+        "The receiver of a connection answers each packet later by a random time up to this.",
+    ),
     key("name", Values::Text, "the file's", "The name in the report."),
 ];
 /// Tables of a scenario beside its sources.

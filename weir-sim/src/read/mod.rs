@@ -35,7 +35,7 @@ mod values;
 
 pub use change::CHANGES_MAX;
 
-use crate::scenario::{Scenario, Source};
+use crate::scenario::{Jitter, Scenario, Source};
 use files::Files;
 use std::path::Path;
 use weir_core::units::Duration;
@@ -83,6 +83,7 @@ fn parse_as(
     let mut policies = Policies { scenario: name, read_file, named: Vec::new() };
     let mut outcome = reader::read(name, bytes, |top, report| {
         top.add_keys(keys::FILE);
+        report.know_homes(keys::homes);
         let mut network =
             network::is_written(top).then(|| network::read(top, &mut policies, report));
         let policy = match network {
@@ -94,14 +95,14 @@ fn parse_as(
             }
         };
         let times = times(top, report);
+        let jitter = jitter(top, report);
         let seed = top.value("seed", report);
         let title = top.field("name").and_then(|node| node.name(report)).map(str::to_owned);
         let place = match &network {
             Some(network) => Place::Network(network.as_ref()),
             None => Place::Link(policy.as_ref()),
         };
-        let files = Files { scenario: name, read_file };
-        let sources = sources(top, times, place, &files, report);
+        let sources = sources(top, times, place, &Files { scenario: name, read_file }, report);
         let changes = change::read_all(top, times, place, &mut policies, report);
         match &mut network {
             Some(network) => {
@@ -124,9 +125,8 @@ fn parse_as(
             }
         };
         let (duration, warmup, delay) = times?;
-        let stem = || Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         Some(Scenario {
-            name: title.or_else(stem).unwrap_or_default(),
+            name: title.or_else(|| stem(name)).unwrap_or_default(),
             link,
             classifier,
             delay,
@@ -137,12 +137,18 @@ fn parse_as(
             sources,
             changes,
             network,
+            jitter: jitter?,
         })
     });
     for (_, findings) in policies.named {
         findings.merge_into(&mut outcome);
     }
     outcome
+}
+
+/// Returns the name of a file without its folder and its ending.
+fn stem(name: &str) -> Option<String> {
+    Path::new(name).file_stem().map(|stem| stem.to_string_lossy().into_owned())
 }
 
 /// The link or network that sources and changes refer to; without it where that has errors.
@@ -245,6 +251,13 @@ fn times(top: &mut Table<'_>, report: &mut Report) -> Option<Times> {
         report.push(Draft::new(&codes::NOTHING_COUNTS, span, message).cure(cure));
     }
     Some((duration, warmup, delay))
+}
+
+/// Reads `start_jitter` and `processing_jitter`.
+fn jitter(top: &mut Table<'_>, report: &mut Report) -> Option<Jitter> {
+    let start = top.value_by("start_jitter", report, bounded);
+    let processing = top.value_by("processing_jitter", report, bounded);
+    Some(Jitter { start: start?, processing: processing? })
 }
 
 /// A length of time that simulated clocks can add up.

@@ -3,7 +3,7 @@
 //! `docs/replay.md` describes the JSON. Invariant: equal replays print equal bytes.
 
 use super::{ETHERNET_HEADER, HELD_BYTES_MAX, Run};
-use crate::classes::{ClassSums, class_table};
+use crate::classes::{ClassSums, class_table, shown};
 use crate::keeping::Holding;
 use crate::report::{ClassReport, Conservation, LinkReport};
 use serde::{Serialize, Serializer};
@@ -26,6 +26,7 @@ pub struct ReplayReport {
     /// The figures of the line.
     pub link: LinkReport,
     /// Every class in the order of declaration; an interior class is the sum of its leaves.
+    #[serde(serialize_with = "shown")]
     pub classes: Vec<ClassReport>,
     /// Why frames waited, if that was requested.
     pub explain: Option<ExplainReport>,
@@ -100,6 +101,7 @@ impl<W: Write> Run<'_, W> {
         let mut classes = ClassSums::default();
         let plan = &self.state.policy.link;
         classes.add(&plan.tree, account.leaves(), &self.state.meter);
+        classes.mark_hashed(&plan.tree, &self.classifier);
         ReplayReport {
             capture: self.capture_report(totals),
             span,

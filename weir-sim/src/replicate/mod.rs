@@ -37,6 +37,9 @@ pub struct Summary {
     pub asked: usize,
     /// The seeds of those that ended, in order.
     pub seeds: Vec<u64>,
+    /// Whether several runs gave the same to the last packet: nothing is random, and there are no
+    /// intervals.
+    pub alike: bool,
     /// The part of the time in which the line was sending.
     pub utilisation: Estimate,
     /// The figures of each class.
@@ -144,8 +147,11 @@ impl Summary {
     /// Combines `reports`, of one scenario and in the order of their seeds; `None` without any.
     pub fn of(reports: &[Report], asked: usize) -> Option<Self> {
         let first = reports.first()?;
+        let alike = alike(reports);
+        // Of runs that are one run there is no interval.
+        let counted = if alike { &reports[..1] } else { reports };
         let over =
-            |of: &dyn Fn(&Report) -> f64| Estimate::of(&reports.iter().map(of).collect::<Vec<_>>());
+            |of: &dyn Fn(&Report) -> f64| Estimate::of(&counted.iter().map(of).collect::<Vec<_>>());
         let source = |place: usize| SourceSummary {
             name: first.sources[place].name.clone(),
             goodput_bps: over(&|report| report.sources[place].goodput_bps as f64),
@@ -159,12 +165,20 @@ impl Summary {
             host: first.host.clone(),
             asked,
             seeds: reports.iter().map(|report| report.seed).collect(),
+            alike,
             utilisation: over(&|report| report.link.utilisation),
             classes: ClassSummary::all(&over, first, &|report| &report.classes),
             sources: (0..first.sources.len()).map(source).collect(),
             outlets: OutletSummary::all(&over, first),
         })
     }
+}
+
+/// Whether several reports differ in nothing but their seeds.
+fn alike(reports: &[Report]) -> bool {
+    let Some((first, rest)) = reports.split_first() else { return false };
+    let is_first = |report: &Report| Report { seed: first.seed, ..report.clone() } == *first;
+    !rest.is_empty() && rest.iter().all(is_first)
 }
 
 impl OutletSummary {
@@ -191,7 +205,13 @@ fn outlet(report: &Report, place: usize) -> &OutletReport {
 impl ClassSummary {
     /// Of each class that `classes` finds in the report of a run.
     fn all(over: Over<'_>, first: &Report, classes: Classes<'_>) -> Vec<Self> {
-        (0..classes(first).len()).map(|place| Self::of(place, over, first, classes)).collect()
+        // Of queues of a hash those that no run used are left out, as in reports.
+        let is_shown = |place: &usize| {
+            !classes(first)[*place].hashed
+                || over(&|report| classes(report)[*place].offered.packets as f64).mean > 0.0
+        };
+        let places = (0..classes(first).len()).filter(is_shown);
+        places.map(|place| Self::of(place, over, first, classes)).collect()
     }
 
     fn of(place: usize, over: Over<'_>, first: &Report, classes: Classes<'_>) -> Self {
@@ -219,7 +239,10 @@ impl fmt::Display for Summary {
         if let Some(host) = &self.host {
             writeln!(f, "host: {host}")?;
         }
-        writeln!(f, "mean ± half of the 95 % confidence interval (Student's t)")?;
+        match self.alike {
+            true => writeln!(f, "{ALIKE}")?,
+            false => writeln!(f, "mean ± half of the 95 % confidence interval (Student's t)")?,
+        }
         writeln!(f, "utilisation: {:.2} %\n", utilisation.times(100.0))?;
         writeln!(f, "{}\n", class_table(classes))?;
         let rows = sources.iter().map(|source| {
@@ -259,6 +282,10 @@ pub(crate) fn micros(duration: weir_core::units::Duration) -> f64 {
     duration.as_nanos() as f64 / 1e3
 }
 
+/// The words in the place of intervals where runs do not differ.
+pub const ALIKE: &str = "all runs gave the same: nothing in this scenario is random, so there are \
+                         no intervals;\n`start_jitter` and `processing_jitter` move phases \
+                         (docs/scenarios.md)";
 /// Bound: replications of one command; a request for more is refused. Their reports stay in memory
 /// until the end.
 pub const REPLICATIONS_MAX: u64 = 10_000;

@@ -3,9 +3,11 @@
 use crate::common;
 
 use common::{cbr, millis, scenario, udp};
-use weir_core::units::Duration;
-use weir_sim::Report;
+use weir_core::units::{Duration, Instant};
+use weir_sim::{Report, read};
 use weir_trace::explain::{ExplainReport, Parts};
+use weir_trace::load::Stage;
+use weir_trace::remedy::{Condition, Origin, Tally};
 
 fn explained(scenario: &weir_sim::Scenario, slowest: usize) -> (Report, ExplainReport) {
     let report = weir_sim::run_explained(scenario, slowest, &mut |_| {}).expect("it is sound");
@@ -96,4 +98,55 @@ fn explaining_changes_no_number() {
     let (mut report, _) = explained(&scenario, 5);
     report.explain = None;
     assert_eq!(report, plain);
+}
+
+/// A policy of two equal classes.
+fn halves(weights: [u32; 2]) -> String {
+    let [one, other] = weights;
+    format!(
+        "[link]\nrate = '10 Mbit/s'\nscheduler = 'wf2q+'\n[class.burst]\nweight = {one}\n\
+         queue = {{ limit = '200 packets' }}\nmatch = [{{ dport = 1 }}]\n\
+         [class.flood]\nweight = {other}\ndefault = true\n"
+    )
+}
+
+/// Returns whether a replay of this traffic by `played` keeps the rate that `text` guarantees the
+/// class `burst`; `None` if none is due.
+fn keeps_its_rate(text: &str, played: &str, burst: &str) -> Option<bool> {
+    let stage = |text: &str| Stage::new(Instant::ZERO, "p.toml", text).expect("a policy");
+    let source = |name: &str, keys: &str| {
+        format!("[[source]]\nname = '{name}'\nkind = 'cbr'\nsize = '1000 B'\n{keys}\n")
+    };
+    let sources = source("flood", "rate = '20 Mbit/s'") + &source("burst", burst);
+    let scenario = format!("policy = 'p.toml'\nduration = '2 s'\n{sources}");
+    let none = &weir_policy::file::none;
+    let own = stage(text);
+    let read = read::parse_with(scenario.as_bytes(), "s.toml", none, &own.policy);
+    let load = weir_sim::load::of_scenario(&read.plan.expect("it has no errors"), text);
+    let load = load.expect("its packets can be replayed");
+    let seen = |plan| Tally::of(&load, &[plan], false).expect("it builds");
+    let conditions = Condition::of_policy(&load, &seen(own.policy.link.clone()));
+    let tally = seen(stage(played).policy.link);
+    let rates = conditions.iter().filter(|one| one.origin == Origin::Rate);
+    let judged = rates.map(|one| one.judge(&tally));
+    judged.filter(|row| row.that.starts_with("burst.")).find_map(|row| row.kept)
+}
+
+#[test]
+fn a_rate_is_judged_while_packets_are_there() {
+    let policy = halves([1, 1]);
+    let short = policy.replace("200 packets", "20 packets");
+    let whole = "dport = 1\nrate = '20 Mbit/s'";
+    let rows = [
+        // A tenth of a second at the end, of which half can leave until then.
+        (policy.as_str(), policy.as_str(), "dport = 1\nrate = '20 Mbit/s'\nstart = '1.9 s'", true),
+        // A burst of which the queue drops most.
+        (&short, &short, "dport = 1\nrate = '1 Gbit/s'\nstart = '1 s'\nstop = '1.01 s'", true),
+        (&policy, &policy, whole, true),
+        // A scheduler that gives it a tenth.
+        (&policy, &halves([1, 9]), whole, false),
+    ];
+    for (text, played, burst, kept) in rows {
+        assert_eq!(keeps_its_rate(text, played, burst), Some(kept), "{burst}");
+    }
 }

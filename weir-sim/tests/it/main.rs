@@ -14,6 +14,7 @@ mod keeping;
 mod models;
 mod network;
 mod open_loop;
+mod phases;
 mod quic;
 mod read;
 mod read_messages;

@@ -51,7 +51,7 @@ fn wrong_values_of_the_file_are_named() {
         (
             "duration_max = 3",
             "W010 the file has no key `duration_max`; it has `policy`, `duration`, `warmup`, \
-                `delay`, `seed`, `name`, `source`, `change`",
+                `delay`, `start_jitter`, `processing_jitter`, `seed`, `name`, `source`, `change`",
         ),
         ("policy = true", "W012 `policy` of the file: is true or false, not a text"),
     ]);
@@ -430,4 +430,44 @@ fn wrong_keys_of_quic_are_named() {
         ],
     );
     check_source("name = \"x\"\nkind = \"web\"\ntransport = \"quic\"", &[("sack = true", &sack)]);
+}
+
+/// Returns the cure of the only finding in a scenario of one source with these keys.
+fn cure(head: &str, source: &str) -> String {
+    let file = |_: &Path| Ok(POLICY.as_bytes().to_vec());
+    let text = format!("policy = \"p.toml\"\nduration = \"1 s\"\n{head}\n[[source]]\n{source}\n");
+    let outcome = read::parse(text.as_bytes(), "s.toml", &file);
+    let cures: Vec<_> = outcome.findings.into_iter().map(|finding| finding.cure).collect();
+    assert_eq!(cures.len(), 1, "{text}: {cures:?}");
+    cures.concat()
+}
+
+#[test]
+fn a_misplaced_key_is_told_where_it_belongs() {
+    let cbr = "name = \"x\"\nkind = \"cbr\"\nsize = \"99 B\"\ninterval = \"1 ms\"\n";
+    let tcp = "name = \"x\"\nkind = \"tcp\"\ndport = 80\n";
+    let rows = [
+        ("loss = \"1 %\"", cbr.to_owned(), "a key of a `[[link]]` of a network, of [rsvp]: move it to one"),
+        ("", format!("{cbr}warmup = \"1 ms\""), "the scenario itself, above its tables: move it"),
+        ("", format!("{tcp}size = \"99 B\""), "of kind `cbr`, `poisson`, `on-off`"),
+        ("scheduler = \"drr\"", cbr.to_owned(), "a key of [link] of the policy: move it there"),
+        ("", format!("{cbr}widow = \"1 KB\""), "remove it"),
+    ];
+    for (head, source, told) in rows {
+        let cure = cure(head, &source);
+        assert!(cure.contains(told), "{head} {source}: {cure}");
+    }
+}
+
+#[test]
+fn a_part_without_its_unit_is_told_both_that_may_be_meant() {
+    let cbr = "name = \"x\"\nkind = \"cbr\"\nsize = \"99 B\"\ninterval = \"1 ms\"\n";
+    let rows = [
+        ("0.1", "write `10 %` for that part of the whole, or `0.1 %`"),
+        ("1", "write `100 %` for that part of the whole, or `1 %`"),
+        ("25", "write `25 %`"),
+    ];
+    for (value, told) in rows {
+        assert_eq!(cure("", &format!("{cbr}jitter = {value}")), told);
+    }
 }

@@ -82,11 +82,17 @@ impl Form {
 fn whole(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
-    let mut file = file.map_err(|error| cannot_write(path, &error))?;
+    let mut file = file.map_err(|error| cannot_write(path, &reason(&error)))?;
     let written = fill(file.as_file_mut()).and_then(|()| file.as_file().sync_all());
     let written = written.and_then(|()| readable_by_others(file.as_file()));
     written.map_err(|error| cannot_write(path, &error))?;
-    file.persist(path).map(drop).map_err(|error| cannot_write(path, &error))
+    file.persist(path).map(drop).map_err(|failed| cannot_write(path, &failed.error))
+}
+
+/// Returns what the system said, without the name of the temporary file.
+fn reason(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.source());
+    inner.map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Temporary files are their owner's alone, and a table is not.

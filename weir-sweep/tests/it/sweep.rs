@@ -44,6 +44,7 @@ fn spec(axes: &[(&str, Value)], replications: u64, metrics: &[&str]) -> Spec {
         replications,
         metrics: metrics.iter().map(|name| (*name).to_owned()).collect(),
         seed: None,
+        policy: None,
     }
 }
 
@@ -297,6 +298,115 @@ fn findings_name_the_scenarios_file() {
     fs::write(&path, text).expect("it can be written");
     let told = refused(weir_sweep::file::read(&path).expect("it can be read"));
     assert!(told.contains("rush.toml:") && !told.contains("scenario.toml"), "{told}");
+}
+
+/// Two links in a row: the second one is slow, and its policy is a file.
+const NETWORK: &str = r#"
+duration = "500 ms"
+[[node]]
+name = "host"
+[[node]]
+name = "router"
+router = true
+[[node]]
+name = "server"
+[[link]]
+name = "lan"
+ends = ["host", "router"]
+policy = "both.toml"
+[[link]]
+name = "wan"
+ends = ["router", "server"]
+delay = "5 ms"
+policy = "both.toml"   # the same
+[[source]]
+name = "flood"
+kind = "cbr"
+from = "host"
+to = "server"
+size = "1000 B"
+rate = "2 Mbit/s"
+"#;
+const BOTH: &str = "[link]\nrate = \"4 Mbit/s\"\nscheduler = \"drr\"\n\n\
+                    [class.bulk]\ndefault = true\n[class.bulk.queue]\nlimit = \"20 packets\"\n";
+
+fn network(axes: &[(&str, Value)], metrics: &[&str]) -> Spec {
+    let files = BTreeMap::from([("both.toml".into(), BOTH.as_bytes().to_vec())]);
+    Spec { scenario: NETWORK.to_owned(), files, ..spec(axes, 1, metrics) }
+}
+
+#[test]
+fn a_link_of_a_network_has_values_and_figures_of_its_own() {
+    let axes = [("link.wan.policy.link.rate", json!(["4 Mbit/s", "1 Mbit/s"]))];
+    let metrics = [
+        "bulk.rate",
+        "link.lan.bulk.loss",
+        "link.wan.bulk.loss",
+        "link.wan.utilisation",
+        "link.wan.back.utilisation",
+    ];
+    let sweep = Sweep::new(network(&axes, &metrics)).expect("it can be run");
+    let done = all(&sweep);
+    let value = |run: usize, metric: usize| done[&run].values[metric].expect("it was measured");
+    assert!(value(0, 0) > 1.9e6 && value(1, 0) > 1.9e6, "the first link is as it was: {done:?}");
+    assert_eq!((value(0, 1), value(1, 1)), (0.0, 0.0));
+    assert_eq!(value(0, 2), 0.0);
+    assert!(value(1, 2) > 0.3 && value(1, 3) > 0.95 && value(1, 4) == 0.0, "{done:?}");
+    let rows = [
+        ("voice.rate", "no class `voice` at its main outlet; write `link.NAME.CLASS`"),
+        ("link.wan.rate", "its classes have the others"),
+        ("link.wan.bulk.utilisation", "only a link has a utilisation"),
+        ("bulk.utilisation", "a class others"),
+    ];
+    for (metric, why) in rows {
+        let refused = Sweep::new(network(&axes, &[metric])).err().unwrap_or_default();
+        assert!(refused.contains(why), "{metric}: {refused}");
+    }
+}
+
+#[test]
+fn a_policy_takes_the_place_of_that_of_a_networks_link() {
+    let text = BOTH.replace("bulk", "all");
+    let place =
+        |path: &str| Some(weir_sweep::Instead { path: path.to_owned(), text: text.clone() });
+    let axes = [("policy.link.rate", json!(["1 Mbit/s"]))];
+    let run = |metric: &str| {
+        let spec = Spec { policy: place("./both.toml"), ..network(&axes, &[metric]) };
+        Sweep::new(spec).map(|sweep| all(&sweep)[&0].values[0])
+    };
+    assert_eq!(run("link.lan.utilisation"), Ok(Some(1.0)), "it has this policy, and its rate");
+    let spec = Spec { policy: place("both.toml"), ..network(&axes, &["link.utilisation"]) };
+    let places = Sweep::new(spec).map(|sweep| sweep.places());
+    assert_eq!(places, Ok(vec!["link.lan.".to_owned(), "link.wan.".to_owned()]));
+    let refused = run("all.loss").expect_err("both links have it");
+    assert!(refused.contains("several links have this policy"), "{refused}");
+    let spec = Spec { policy: place("other.toml"), ..network(&axes, &["all.loss"]) };
+    let refused = Sweep::new(spec).err().unwrap_or_default();
+    assert!(refused.contains("none has other.toml; write `policy ="), "{refused}");
+}
+
+#[test]
+fn what_is_found_names_the_lines_that_the_user_wrote() {
+    let refused = |axes: &[(&str, Value)]| {
+        let why = Sweep::new(network(axes, &["bulk.rate"])).err().unwrap_or_default();
+        why.lines().map(str::trim).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let wrong = refused(&[
+        ("link.wan.policy.class.new", json!([{ "weight": 2 }])),
+        ("link.wan.policy.class.bulk.queue.limit", json!(["5 parsec"])),
+    ]);
+    assert!(
+        wrong[0].starts_with("with `link.wan.policy.class.new` = {\"weight\":2}, "),
+        "{wrong:#?}"
+    );
+    assert!(wrong.iter().any(|line| line == "--> both.toml:8:9"), "{wrong:#?}");
+    assert!(wrong.iter().any(|line| line.contains("both.toml has errors")), "{wrong:#?}");
+    assert!(wrong.iter().all(|line| !line.contains("./both.toml")), "{wrong:#?}");
+    let wrong = refused(&[("source.flood.start", json!(["1 s"])), ("link.lan.mtu", json!([7]))]);
+    assert!(wrong.iter().any(|line| line.starts_with("--> scenario.toml:13:1")), "{wrong:#?}");
+    let broken = Spec { scenario: "a = 1\nb = = 2\n".to_owned(), ..network(&[], &["bulk.rate"]) };
+    let told = Sweep::new(broken).err().unwrap_or_default();
+    assert!(told.contains("--> scenario.toml:2:5"), "{told}");
 }
 
 #[test]

@@ -94,6 +94,39 @@ fn without_sack_each_loss_takes_a_round_trip() {
     assert!(slow >= sound + 40, "{slow} {sound}");
 }
 
+/// Sends 6000 segments over a path of 20 ms there and back, which loses segment 300 and what repairs
+/// it before a timeout does; returns how many leave when the acknowledgement of the repair comes.
+fn burst_after_a_timeout(config: &Config) -> usize {
+    let mut lost = vec![300];
+    loop {
+        let mut path = Path::new(config, Duration::from_millis(10)).open();
+        path.directions[CLIENT].lost.clone_from(&lost);
+        path.transfer(6000 * 1460);
+        let data = path.sent.iter().filter(|sent| sent.side == CLIENT && sent.segment.length > 0);
+        let data: Vec<_> = data.enumerate().collect();
+        let seq = data[300].1.segment.seq;
+        let repairs = data.iter().filter(|row| row.1.segment.seq == seq).skip(1);
+        let (number, last) = *repairs.last().expect("it is sent again");
+        // Between a loss and a timeout passes more than ten round trips.
+        let before = data[..number].last().map_or(last.at, |row| row.1.at);
+        if millis(last.at.since(before)) >= 190 {
+            let next = last.at.after(Duration::from_millis(20));
+            return data.iter().filter(|row| row.1.at >= last.at && row.1.at <= next).count() - 1;
+        }
+        lost.push(number as u64);
+    }
+}
+
+#[test]
+fn after_a_timeout_an_acknowledgement_of_old_arrivals_lets_no_burst_leave() {
+    let buffers = weir_tcp::BufferPolicy { receive: Bytes::new(4 << 20), ..plain().buffers };
+    let without = Config { sack: false, congestion: Congestion::Reno, buffers, ..plain() };
+    for congestion in [Congestion::Reno, Congestion::Cubic] {
+        let burst = burst_after_a_timeout(&Config { congestion, ..without.clone() });
+        assert!((1..=4).contains(&burst), "{congestion:?}: {burst} leave");
+    }
+}
+
 #[test]
 fn a_lost_retransmission_is_sent_again_before_a_timeout() {
     let (_, once) = took(&plain(), 200, &[13]);

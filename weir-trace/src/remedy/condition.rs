@@ -91,7 +91,7 @@ impl Condition {
                 });
             }
             let proven = at_least.get(leaf.index()).and_then(|row| row.proven);
-            let due = proven.map(|rate| rate.min(seen.offered(class)) * RATE_PART);
+            let due = proven.map(|rate| seen.due(class, rate, tree.mtu().get()) * RATE_PART);
             if let Some(due) = due.filter(|&due| due > 0.0) {
                 conditions.push(Self {
                     that: format!("{}.rate >= {:.3} Mbit/s", spec.name, due / 1e6),

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::BuildError;
+use weir_core::units::Instant;
 use weir_policy::calculus;
 use weir_policy::policy::{Measure, Metric};
 
@@ -48,6 +49,9 @@ struct Leaf {
     dropped: u64,
     /// Nanoseconds; in order once the replay is over.
     delays: Vec<u64>,
+    /// Nanoseconds in which packets were there, until the end of the load, and up to when.
+    busy: u64,
+    busy_until: Instant,
     backlog: u64,
     backlog_max: u64,
 }
@@ -92,6 +96,15 @@ impl Tally {
         bytes as f64 * 8.0 / self.seconds
     }
 
+    /// Returns what a class was due, in bit/s over the load, that is guaranteed `rate` bit/s: that
+    /// rate while it had packets, but for one of `packet` bytes, and no more than it was offered. A
+    /// burst may be shorter than the load, may end it, and may exceed what its queue holds.
+    pub fn due(&self, class: ClassId, rate: f64, packet: u64) -> f64 {
+        let busy: u64 = self.leaves_of(class).map(|leaf| leaf.busy).sum();
+        let bits = rate * seconds(busy) - packet as f64 * 8.0;
+        (bits / self.seconds).clamp(0.0, self.offered(class))
+    }
+
     /// Returns what each class of the first stage got, by name.
     pub fn shares(&self) -> Vec<(String, Share)> {
         let share = |class: ClassId| {
@@ -128,6 +141,17 @@ impl Tally {
         let mut all: Vec<u64> = all.copied().collect();
         let (_, &mut nanos, _) = all.select_nth_unstable(rank as usize);
         Some(seconds(nanos))
+    }
+}
+
+impl Leaf {
+    /// A packet was there from one instant to the other; packets leave in the order of time.
+    fn stayed(&mut self, (from, to): (Instant, Instant), end: Instant) {
+        let (from, to) = (from.max(self.busy_until), to.min(end));
+        if to > from {
+            self.busy += to.since(from).as_nanos();
+            self.busy_until = to;
+        }
     }
 }
 
@@ -196,6 +220,7 @@ impl<'a> Counting<'a> {
                 let leaf = &mut self.tally.leaves[self.places[left.leaf.index()]];
                 leaf.sent_bytes += if is_in_time { left.charged.get() } else { 0 };
                 leaf.delays.push(left.at.since(left.arrived).as_nanos());
+                leaf.stayed((left.arrived, left.at), self.load.end);
                 leaf.backlog = leaf.backlog.saturating_sub(left.charged.get());
             }
             Happened::Dropped(dropped, _) => {
@@ -204,6 +229,7 @@ impl<'a> Counting<'a> {
                 let charged = u64::from(self.plans[self.stage].charged(length));
                 let leaf = &mut self.tally.leaves[self.places[dropped.leaf.index()]];
                 leaf.dropped += 1;
+                leaf.stayed((dropped.arrived, dropped.at), self.load.end);
                 leaf.backlog = leaf.backlog.saturating_sub(charged);
             }
             Happened::Waited(_) | Happened::Ran(_) | Happened::Tick(..) => {}

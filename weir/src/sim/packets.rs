@@ -3,8 +3,8 @@
 use crate::whole_file::WholeFile;
 use std::io::BufWriter;
 use std::path::Path;
-use weir_cli::places::{Place, places};
 use weir_sim::frame;
+use weir_sim::watch::{Place, places};
 use weir_sim::{Fate, Scenario};
 use weir_trace::capture::{CaptureLink, CaptureRecord, CaptureWriter, Interface};
 

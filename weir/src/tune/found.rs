@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use weir_control::protocol::Setting;
 use weir_policy::table::Table;
-use weir_show::{Content, Key, Kind, Part, Picture, Plot, Style};
+use weir_show::{Content, Key, Kind, Part, Picture, Plot, Reach, Style};
 
 /// The output of `python -m weir tune --json`; docs/tuning.md describes it.
 #[derive(Serialize, Deserialize)]
@@ -40,6 +40,8 @@ pub struct Found {
 pub struct Wanted {
     /// The condition as it was given.
     pub condition: String,
+    /// The value on which it turns, in its unit.
+    limit: f64,
     /// The worst value with the policy as it was, in the condition's unit.
     before: Option<f64>,
     /// The worst value with the pick.
@@ -114,46 +116,96 @@ impl Found {
         self.changes.iter().map(setting).collect()
     }
 
-    /// Returns a picture of all candidates: the first figure over each of the others.
+    /// Returns a picture of the candidates around the front: the first figure over each of the
+    /// others, with the limits of conditions.
     pub fn picture(&self) -> Picture {
-        let conditions = self.conditions.iter().map(|row| row.condition.as_str());
-        let names: Vec<&str> =
-            self.objectives.iter().map(String::as_str).chain(conditions).collect();
-        let others = names.iter().enumerate().skip(1).take(PLOTS_MAX);
-        let mut plots: Vec<Plot> =
-            others.map(|(place, name)| self.plot(names[0], name, place)).collect();
-        if plots.is_empty() {
-            // With a single figure the order of trials is the other one.
-            plots.extend(names.first().map(|name| self.plot(name, "candidate", usize::MAX)));
-        }
-        let keys =
-            KINDS.map(|(name, style)| Key { name: name.to_owned(), style }).into_iter().collect();
-        let notes = vec![format!(
+        let count = self.objectives.len() + self.conditions.len();
+        // With a single figure the order of trials is the other one.
+        let others: Vec<Option<usize>> = match count {
+            0 | 1 => vec![None],
+            _ => (1..count).take(PLOTS_MAX).map(Some).collect(),
+        };
+        let (plots, outside): (Vec<Plot>, Vec<usize>) =
+            others.into_iter().map(|other| self.plot(other)).unzip();
+        let key = |(name, style): (&str, Style)| Key { name: name.to_owned(), style };
+        let keys = KINDS.into_iter().chain([(LIMIT, Style::Limit)]).map(key).collect();
+        let mut notes = vec![format!(
             "Conditions: the worst of all runs of a candidate; objectives: the mean. The pick is \
              proved by {} runs with other seeds.",
             self.runs
         )];
+        if let Some(most) = outside.into_iter().max().filter(|most| *most > 0) {
+            notes.push(format!("Up to {most} candidates far from the front are not drawn."));
+        }
         let content = Content::Plots(plots);
         let part = Part { title: String::new(), keys, content, notes };
         let about = format!("{} candidates", self.tried.len());
         Picture { title: "Tuning".to_owned(), about, parts: vec![part] }
     }
 
-    fn plot(&self, y: &str, x: &str, place: usize) -> Plot {
-        let point = |row: &Candidate| {
-            let figures: Vec<_> = row.objectives.iter().chain(&row.results).copied().collect();
-            let x = figures.get(place).map_or(Some(row.number as f64), |value| *value);
-            (x.unwrap_or(f64::NAN), figures[0].unwrap_or(f64::NAN))
+    /// Returns a figure of a candidate: its number, or an objective or a condition by its place.
+    fn figure(row: &Candidate, place: Option<usize>) -> f64 {
+        let Some(place) = place else { return row.number as f64 };
+        let mut figures = row.objectives.iter().chain(&row.results);
+        figures.nth(place).copied().flatten().unwrap_or(f64::NAN)
+    }
+
+    fn name(&self, place: Option<usize>) -> &str {
+        let Some(place) = place else { return "candidate" };
+        let conditions = self.conditions.iter().map(|row| &row.condition);
+        self.objectives.iter().chain(conditions).nth(place).map_or("", String::as_str)
+    }
+
+    /// Returns the limit of the condition at this place.
+    fn limit(&self, place: Option<usize>) -> Option<f64> {
+        Some(self.conditions.get(place?.checked_sub(self.objectives.len())?)?.limit)
+    }
+
+    /// Returns what an axis shows: the front, the pick and the limit, with as much room around
+    /// them; of candidates by their numbers all.
+    fn reach(&self, place: Option<usize>) -> (f64, f64) {
+        let rows = self.tried.iter().filter(|row| row.number == self.pick || place.is_none());
+        let figures = self.front.iter().chain(rows).map(|row| Self::figure(row, place));
+        let ends = figures.chain(self.limit(place)).filter(|value| value.is_finite());
+        let wider = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
+        let (low, high) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), wider);
+        if low > high {
+            return (0.0, 1.0);
+        }
+        let room = ((high - low) / 2.0).max(high.abs() / 20.0).max(f64::MIN_POSITIVE);
+        // No figure is below zero.
+        ((low - room).max(0.0), high + room)
+    }
+
+    /// Returns the plot of the first figure over another one, and how many candidates it leaves
+    /// out.
+    fn plot(&self, other: Option<usize>) -> (Plot, usize) {
+        let first = Some(0);
+        let (across, up) = (self.reach(other), self.reach(first));
+        let point = |row: &Candidate| (Self::figure(row, other), Self::figure(row, first));
+        let inside = |(low, high): (f64, f64), value: f64| (low..=high).contains(&value);
+        let is_shown = |(x, y): &(f64, f64)| inside(across, *x) && inside(up, *y);
+        let points = |rows: &mut dyn Iterator<Item = &Candidate>| {
+            dots(rows.map(point).filter(is_shown).collect::<Vec<_>>().into_iter())
         };
         let series = [
-            dots(self.tried.iter().filter(|row| !row.kept).map(point)),
-            dots(self.tried.iter().filter(|row| row.kept).map(point)),
-            dots(self.front.iter().map(point)),
-            dots(self.tried.iter().filter(|row| row.number == self.pick).map(point)),
+            points(&mut self.tried.iter().filter(|row| !row.kept)),
+            points(&mut self.tried.iter().filter(|row| row.kept)),
+            points(&mut self.front.iter()),
+            points(&mut self.tried.iter().filter(|row| row.number == self.pick)),
         ];
-        let plot = Plot::new(Kind::Lines, y, x, "");
+        let mut plot = Plot::new(Kind::Lines, self.name(first), self.name(other), "");
         let kinds = KINDS.into_iter().zip(series);
-        kinds.fold(plot, |plot, ((name, style), points)| plot.drawn(name, points, style))
+        plot = kinds.fold(plot, |plot, ((name, style), points)| plot.drawn(name, points, style));
+        if let Some(limit) = self.limit(other) {
+            plot = plot.drawn(LIMIT, vec![(limit, up.0), (limit, up.1)], Style::Limit);
+        }
+        if let Some(limit) = self.limit(first) {
+            plot = plot.drawn(LIMIT, vec![(across.0, limit), (across.1, limit)], Style::Limit);
+        }
+        plot.reach = Reach { x: Some(across), y: Some(up.1), bottom: Some(up.0) };
+        let outside = self.tried.iter().map(point).filter(|point| !is_shown(point)).count();
+        (plot, outside)
     }
 }
 
@@ -164,6 +216,8 @@ const KINDS: [(&str, Style); 4] = [
     ("none exceeds it in every figure", Style::Line(2)),
     ("picked", Style::Line(1)),
 ];
+/// The name of lines that conditions must not cross.
+const LIMIT: &str = "the limit of a condition";
 /// The most plots of a picture.
 const PLOTS_MAX: usize = 8;
 

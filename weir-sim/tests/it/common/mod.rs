@@ -16,7 +16,7 @@ use weir_core::queue::QueuePlan;
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::{Bytes, Duration, Instant, Quantity, Rate, Share};
 use weir_policy::{Finding, Severity};
-use weir_sim::scenario::{Period, Sizes, Source, Spacing, Tcp, Traffic};
+use weir_sim::scenario::{Jitter, Period, Sizes, Source, Spacing, Tcp, Traffic};
 use weir_sim::{Report, Scenario, read};
 
 /// A rate in bit/s.
@@ -62,6 +62,7 @@ pub fn scenario(
         sources: Vec::new(),
         changes: Vec::new(),
         network: None,
+        jitter: Jitter::default(),
     }
 }
 
