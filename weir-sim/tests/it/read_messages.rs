@@ -447,7 +447,11 @@ fn a_misplaced_key_is_told_where_it_belongs() {
     let cbr = "name = \"x\"\nkind = \"cbr\"\nsize = \"99 B\"\ninterval = \"1 ms\"\n";
     let tcp = "name = \"x\"\nkind = \"tcp\"\ndport = 80\n";
     let rows = [
-        ("loss = \"1 %\"", cbr.to_owned(), "a key of a `[[link]]` of a network, of [rsvp]: move it to one"),
+        (
+            "loss = \"1 %\"",
+            cbr.to_owned(),
+            "a key of a `[[link]]` of a network, of [rsvp]: move it to one",
+        ),
         ("", format!("{cbr}warmup = \"1 ms\""), "the scenario itself, above its tables: move it"),
         ("", format!("{tcp}size = \"99 B\""), "of kind `cbr`, `poisson`, `on-off`"),
         ("scheduler = \"drr\"", cbr.to_owned(), "a key of [link] of the policy: move it there"),
