@@ -502,7 +502,9 @@ class Runs(Folder):
         timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
         timer.start()
         begun = time.monotonic()
-        with self.assertRaises(KeyboardInterrupt):
+        # It warns of how many packets there are.
+        with warnings.catch_warnings(), self.assertRaises(KeyboardInterrupt):
+            warnings.simplefilter("ignore")
             weir.simulate(SCENARIO % "1000000 s", base_dir=self.folder)
         # The run would take minutes.
         self.assertLess(time.monotonic() - begun, 30)

@@ -45,7 +45,8 @@ fn every_table_fits_a_terminal_and_has_the_usual_units() {
 #[test]
 fn idle_classes_are_folded_into_a_line() {
     let text = check("sim FILE", &["sim/altq-wfq.toml"]);
-    assert!(text.contains(" rows of zeros: ") && text.lines().count() < 60, "{text}");
+    // Queues by hash without a packet have no row.
+    assert!(text.contains("host-8 ") && !text.contains("host-1 "), "{text}");
     let text = check("check FILE --bounds", &["altq-wfq.toml"]);
     assert!(text.contains("255 rows as host-0: host-1 to host-255"), "{text}");
     let report = json(&["sim", &example("sim/altq-wfq.toml")]);
