@@ -50,7 +50,8 @@ fn idle_classes_are_folded_into_a_line() {
     let text = check("check FILE --bounds", &["altq-wfq.toml"]);
     assert!(text.contains("255 rows as host-0: host-1 to host-255"), "{text}");
     let report = json(&["sim", &example("sim/altq-wfq.toml")]);
-    assert!(report["classes"].as_array().map_or(0, Vec::len) > 255, "JSON has all classes");
+    let count = report["classes"].as_array().map_or(0, Vec::len);
+    assert!((3..30).contains(&count), "{count} classes: neither has JSON");
 }
 
 #[test]
