@@ -74,7 +74,7 @@ struct Printed<'a> {
 
 impl Run for Import {
     fn run(self, output: &Output) -> Exit {
-        let Source { name, bytes, called } = match self.source(output) {
+        let Source { name, bytes, called, is_cut } = match self.source(output) {
             Ok(source) => source,
             Err(why) => return output.refuse(&why),
         };
@@ -115,7 +115,7 @@ impl Run for Import {
             return Exit::Faults;
         }
         self.print(&found.policies, output);
-        Exit::Clean
+        if is_cut { Exit::Faults } else { Exit::Clean }
     }
 }
 

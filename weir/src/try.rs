@@ -91,16 +91,19 @@ impl Try {
         let measured = loaded::measure(&plan, told, &|| stop.requested())?;
         let Some((measured, status)) = measured else { return Ok(Exit::Interrupted) };
         let now = Tried { grade: grade(measured.added_ms).to_owned(), measured };
+        // The result is printed even where it cannot be saved.
+        match output.format {
+            Format::Json => output.json(&now),
+            Format::Text => output.text(&shown(&now, before.as_ref())),
+        }
         if let Some(path) = &self.save {
             whole_file::write_json(path, &now)?;
         }
-        if output.format == Format::Json {
-            output.json(&now);
-            return Ok(Exit::Clean);
-        }
-        output.text(&shown(&now, before.as_ref()));
-        if let Some(status) = status.transpose()? {
-            output.text(&format!("\n{}\n", classes(&status)));
+        match status.transpose()? {
+            Some(status) if output.format == Format::Text => {
+                output.text(&format!("\n{}\n", classes(&status)));
+            }
+            _ => {}
         }
         Ok(Exit::Clean)
     }

@@ -112,7 +112,10 @@ fn check(experiment: &Experiment) -> Result<Completion, Failed> {
             false => Err(format!("{}: {said}", ended.status).into()),
         };
     };
-    assert_eq!(traces(), before, "nothing is left behind");
+    // Somebody else's may have gone meanwhile.
+    let (interfaces, named) = traces();
+    let left: Vec<_> = interfaces.iter().filter(|name| !before.0.contains(name)).collect();
+    assert!(left.is_empty() && named <= before.1, "left behind: {left:?}, {named} namespaces");
     assert!(rows.len() >= 10, "every row is there: {rows:?}");
     let at_fault: Vec<_> =
         rows.iter().filter(|row| is_counted(row) && row["holds"] != true).collect();

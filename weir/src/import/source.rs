@@ -20,6 +20,8 @@ pub(super) struct Source {
     pub bytes: Vec<u8>,
     /// The calls of a script beside tc.
     pub called: Vec<String>,
+    /// Whether a script failed, so that commands may be missing.
+    pub is_cut: bool,
 }
 
 impl Import {
@@ -41,7 +43,7 @@ impl Import {
         let file = self.file.as_ref().expect("clap wants a file without the others");
         let name = file.display().to_string();
         let bytes = input::read(file).map_err(|error| format!("cannot read {name}: {error}"))?;
-        Ok(Source { name, bytes, called: Vec::new() })
+        Ok(Source { name, bytes, called: Vec::new(), is_cut: false })
     }
 
     fn of_kernel(&self) -> Result<Source, String> {
@@ -60,7 +62,8 @@ impl Import {
                 "{which} {has} a discipline but the kernel's own: `tc qdisc show`"
             ));
         }
-        Ok(Source { name: "the kernel".to_owned(), bytes: text.into_bytes(), called: Vec::new() })
+        let name = "the kernel".to_owned();
+        Ok(Source { name, bytes: text.into_bytes(), called: Vec::new(), is_cut: false })
     }
 }
 
@@ -84,8 +87,11 @@ fn of_script(script: &Script, output: &Output) -> Result<Source, String> {
              belongs and read the result with `weir import tc --from-kernel`"
         ));
     }
-    if let Some(code) = outcome.code.filter(|code| *code != 0) {
-        output.warn(&format!("{name} ended with exit code {code}"));
+    let failed = outcome.code.filter(|code| *code != 0);
+    if let Some(code) = failed {
+        output.warn(&format!(
+            "{name} ended with exit code {code}: what it would have done behind that is missing"
+        ));
     }
     let (mut text, mut called) = (String::new(), Vec::new());
     for note in &outcome.notes {
@@ -99,7 +105,9 @@ fn of_script(script: &Script, output: &Output) -> Result<Source, String> {
     if text.is_empty() {
         return Err(format!("{name} called no tc; {} other calls were noted", called.len()));
     }
-    Ok(Source { name: name.to_string(), bytes: text.into_bytes(), called })
+    // Lines are counted among its commands, not in the script.
+    let name = format!("commands of {name}");
+    Ok(Source { name, bytes: text.into_bytes(), called, is_cut: failed.is_some() })
 }
 
 /// Returns whether the import reads a call: one of tc, wherever it is run, or a queue's length.
