@@ -323,7 +323,7 @@ fn place((table, is_braced): Place<'_>, keys: &[String], value: Value) -> Result
     }
     let next = table.entry(key).or_insert_with(|| {
         let mut table = Table::new();
-        // What holds only tables needs no header.
+        // A table that holds only tables needs no header.
         table.set_implicit(true);
         Item::Table(table)
     });

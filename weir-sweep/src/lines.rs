@@ -108,7 +108,7 @@ fn lines(text: &str) -> Vec<(usize, &str)> {
     let texts = text.split_inclusive('\n').map(|whole| whole.trim_end_matches(['\n', '\r']));
     let mut lines: Vec<_> = starts.into_iter().zip(texts).collect();
     if lines.is_empty() || text.ends_with('\n') {
-        // What is missing at the end of a text is found there.
+        // A finding about a missing key stands at the end of the text.
         lines.push((text.len(), ""));
     }
     lines

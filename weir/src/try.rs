@@ -68,7 +68,7 @@ impl Run for Try {
 
 impl Try {
     fn measure(&self, output: &Output) -> Result<Exit, String> {
-        // What is wrong with a file is said before the line is loaded.
+        // A wrong file is refused before the line is loaded.
         let before = self.against.as_deref().map(saved).transpose()?;
         let socket = match (&self.control, &self.link) {
             (Some(socket), _) => Some(socket.clone()),

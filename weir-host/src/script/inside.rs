@@ -106,7 +106,7 @@ fn build(place: &Place) -> Result<()> {
         map(user, group)?;
         return mounts(place, None);
     }
-    // Root mounts as itself, and then is nobody: a limit of processes holds for others only.
+    // Root mounts first and then becomes `nobody`: the limit on processes does not hold for root.
     unshare(libc::CLONE_NEWNS)?;
     mounts(place, Some(NOBODY))?;
     become_nobody()?;

@@ -1,4 +1,4 @@
-//! Runs a script of somebody's in a sandbox, to learn which commands it would give.
+//! Runs a user's script in a sandbox, to learn which commands it would give.
 //!
 //! The script runs by its own interpreter, in namespaces of its own (users, mounts, processes,
 //! network, IPC), with everything mounted read-only, behind Landlock and a filter of system calls,

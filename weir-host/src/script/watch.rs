@@ -1,5 +1,5 @@
 //! Watches a script: the kernel asks before each call that would write, reach a network or start a
-//! process, and whoever asks for what a script for `tc` must not do is ended.
+//! process, and a script is ended at the first call that a script for `tc` must not make.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -78,7 +78,7 @@ fn turns<'c>(
     let by_default = ceil.bits_per_second() / 8 / TICK_HZ;
     let by_default = by_default + subject.plan.tree.mtu().get().max(BURST_LOW);
     let cburst = class.written.params.bytes("cburst").map_or(by_default, Bytes::get);
-    // What it would get by turns with the other of what the rates of all siblings leave.
+    // Its part by turns with the other class, of the rate that all siblings leave.
     let lender = subject.parent(class).and_then(super::rate)?;
     let whole = lender.min(subject.link_rate()).bits_per_second();
     let siblings = subject.leaves().filter(|row| row.1.above == class.above);

@@ -111,7 +111,7 @@ fn misdeeds_end() -> Outcome {
         ("bomb() { bomb | bomb; }; bomb", "forked without end"),
         ("while :; do :; done", "longer than it may"),
         ("unshare -n true", "no script for tc needs"),
-        // What is allowed.
+        // These are allowed.
         ("cat <<E\nx\nE\nx=$(mktemp) && echo x > $x; echo y > /dev/null; exit 3", ""),
         ("tc qdisc show | grep -q htb || exit 4; exit 5", ""),
         ("/sbin/tc qdisc add dev nowhere root htb && ip link set lo up && exit 6", ""),

@@ -652,7 +652,7 @@ impl Place<'_> {
                 || rule.direction != Direction::Out && !self.has(&rule.on);
             (other && rule.queue.is_some()).then(|| conditions.clone())
         });
-        // What cannot be expressed was reported already.
+        // Conditions that cannot be expressed were reported when they were read.
         let mut used: Vec<_> = rules.iter().map(|rule| rule.conditions.is_none()).collect();
         for step in &leaving {
             used[step.rule] = self.is_known(&rules[step.rule]);

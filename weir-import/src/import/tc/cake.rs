@@ -169,7 +169,8 @@ const BY_HOST: [Isolation; 5] = [
 /// The queues for hosts, as in cake.
 const HOSTS: u64 = 1024;
 const TINS: [&str; 5] = ["besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8"];
-const ISOLATIONS: [&str; 8] = [
+/// The words for `CAKE_FLOW_NONE` and what follows it, in the order of the kernel's numbers.
+pub(super) const ISOLATIONS: [&str; 8] = [
     "flowblind",
     "srchost",
     "dsthost",

@@ -59,7 +59,7 @@ pub fn commands(interfaces: &[Interface]) -> String {
 }
 
 fn of_interface(one: &Interface) -> String {
-    // A discipline that nobody asked for has no handle.
+    // The kernel gives no handle to a discipline that it adds by itself.
     let asked = |one: &Message<'_>| one.handle != 0;
     let (mut roots, others): (Vec<_>, Vec<_>) =
         parsed(&one.qdiscs).filter(asked).partition(|one| one.parent == ROOT);

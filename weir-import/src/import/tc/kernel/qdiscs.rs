@@ -1,6 +1,7 @@
 //! Disciplines and classes of a dump as words of `tc` [linux]. Numbers of attributes and places in
 //! structures are those of <linux/pkt_sched.h>.
 
+use super::super::cake::ISOLATIONS;
 use super::super::units::written_burst;
 use super::attributes::{Attributes, number};
 use super::{Message, STAB, above, handle};
@@ -29,7 +30,7 @@ pub(super) fn qdisc(one: &Message<'_>) -> String {
     text
 }
 
-/// Writes a class that somebody made: ` parent 1:1 classid 1:10 htb rate 8000000bit`.
+/// Writes a class as `tc` sets it up: ` parent 1:1 classid 1:10 htb rate 8000000bit`.
 pub(super) fn class(one: &Message<'_>) -> Option<String> {
     let own = Attributes::parse(one.options);
     let words = match one.kind {
@@ -192,7 +193,7 @@ fn cake(own: &Attributes<'_>) -> String {
     };
     let modes = ["diffserv3", "diffserv4", "diffserv8", "besteffort", "precedence"];
     text += &named(3, &modes);
-    text += &named(5, &FLOWS);
+    text += &named(5, &ISOLATIONS);
     for (kind, words) in [
         (11, ["", "nat"].as_slice()),
         (13, &["", "wash"]),
@@ -269,17 +270,6 @@ const ROWS: &[(&str, u16, &str, Form)] = &[
     ("pie", 7, "bytemode", Form::Flag("")),
     ("drr", 1, "quantum", Form::Plain),
     ("qfq", 1, "weight", Form::Plain),
-];
-/// The words for `CAKE_FLOW_NONE` and what follows it.
-const FLOWS: [&str; 8] = [
-    "flowblind",
-    "srchost",
-    "dsthost",
-    "hosts",
-    "flows",
-    "dual-srchost",
-    "dual-dsthost",
-    "triple-isolate",
 ];
 /// `TC_LINKLAYER_ATM`.
 const ATM: u32 = 2;
