@@ -7,9 +7,12 @@
 //! `y2x` the later or earlier of the two. So no packet needs a division.
 //!
 //! Times are in units of 2^-40 ns. A slope is the time of a byte, rounded up: never faster than its
-//! rate, and slower by less than 10^-9 of it up to 8 Tbit/s. No other rounding adds up. Invariant:
-//! times stay within [`FAR`] of zero, so no sum of two overflows.
+//! rate, and slower by less than 10^-9 of it up to 8 Tbit/s. No other rounding adds up. With
+//! `rules = "linux"` a curve is computed as there (`ticks.rs`). Invariant: times stay within [`FAR`]
+//! of zero, so no sum of two overflows.
 
+use super::ticks::Slopes;
+use crate::parameter::Params;
 use crate::state::state;
 use crate::units::{Bytes, Duration, Instant, Rate};
 use alloc::collections::BTreeMap;
@@ -35,9 +38,26 @@ enum Shape {
     Delayed,
 }
 
+/// The source that is followed where sources differ.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Rules {
+    /// Exact curves.
+    #[default]
+    Exact,
+    /// Linux's `sch_hfsc`: its arithmetic, and its order of equals.
+    Linux,
+}
+
 /// A curve prepared for packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Curve {
+pub(super) enum Curve {
+    Exact(Lines),
+    Linux(Slopes),
+}
+
+/// The two lines of a curve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Lines {
     shape: Shape,
     /// The time of a byte by `m1`; 0 if that is.
     early: i128,
@@ -47,16 +67,17 @@ pub(super) struct Curve {
     offset: i128,
 }
 
-/// A runtime curve: when each of its lines reaches what was served.
+/// A runtime curve: when each of its lines reaches what was served. With Linux's arithmetic these
+/// are other numbers, which `ticks.rs` packs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Runtime {
-    first: i128,
-    second: i128,
+    pub(super) first: i128,
+    pub(super) second: i128,
 }
 
 /// The curves that classes have, each once.
-#[derive(Default)]
 pub(super) struct Curves {
+    rules: Rules,
     table: Vec<Curve>,
     known: BTreeMap<Spec, CurveId>,
 }
@@ -81,7 +102,82 @@ impl Spec {
     }
 }
 
+impl Rules {
+    /// The rules that the link's parameters name.
+    pub(super) fn from_params(params: &Params) -> Self {
+        match params.choice("rules") {
+            Some("linux") => Rules::Linux,
+            _ => Rules::Exact,
+        }
+    }
+}
+
 impl Curve {
+    fn new(spec: Spec, rules: Rules) -> Self {
+        match rules {
+            Rules::Exact => Curve::Exact(Lines::new(spec)),
+            Rules::Linux => Curve::Linux(Slopes::new(spec)),
+        }
+    }
+
+    /// Lowers the runtime curve to this curve started at `at` with what was served. A convex one is
+    /// moved there, unless it is lower there already [algorithms §6.2].
+    #[inline]
+    pub(super) fn min_with(&self, runtime: &mut Runtime, at: i128) {
+        match self {
+            Curve::Exact(lines) => lines.min_with(runtime, at),
+            Curve::Linux(slopes) => slopes.min_with(runtime, at),
+        }
+    }
+
+    /// When the curve reaches what was served.
+    #[inline]
+    pub(super) fn reached(&self, runtime: &Runtime) -> i128 {
+        match self {
+            Curve::Exact(lines) => lines.reached(runtime),
+            Curve::Linux(slopes) => slopes.y2x(runtime, 0),
+        }
+    }
+
+    /// When the curve reaches `bytes` more than were served.
+    #[inline]
+    pub(super) fn y2x(&self, runtime: &Runtime, bytes: u32) -> i128 {
+        match self {
+            Curve::Exact(lines) => lines.y2x(runtime, bytes),
+            Curve::Linux(slopes) => slopes.y2x(runtime, bytes),
+        }
+    }
+
+    /// When the eligible curve reaches what was served: that of a convex curve starts with its
+    /// second slope [algorithms §6.4].
+    #[inline]
+    pub(super) fn eligible(&self, runtime: &Runtime) -> i128 {
+        match self {
+            Curve::Exact(lines) => lines.eligible(runtime),
+            Curve::Linux(slopes) => slopes.eligible(runtime),
+        }
+    }
+
+    /// `bytes` more were served.
+    #[inline]
+    pub(super) fn serve(&self, runtime: &mut Runtime, bytes: u32) {
+        match self {
+            Curve::Exact(lines) => lines.serve(runtime, bytes),
+            Curve::Linux(slopes) => slopes.serve(runtime, bytes),
+        }
+    }
+
+    /// Moves the whole runtime curve later by `time`.
+    #[inline]
+    pub(super) fn delay(&self, runtime: &mut Runtime, time: i128) {
+        match self {
+            Curve::Exact(_) => runtime.delay(time),
+            Curve::Linux(slopes) => slopes.delay(runtime, time),
+        }
+    }
+}
+
+impl Lines {
     fn new(spec: Spec) -> Self {
         let shape = match spec.m1.cmp(&spec.m2.bits_per_second()) {
             _ if spec.d == Duration::ZERO => Shape::Linear,
@@ -94,10 +190,8 @@ impl Curve {
         Self { shape, early, late: byte_time(spec.m2), offset: spec.offset() }
     }
 
-    /// Lowers the runtime curve to this curve started at `at` with what was served. A convex one is
-    /// moved there, unless it is lower there already [algorithms §6.2].
     #[inline]
-    pub(super) fn min_with(&self, runtime: &mut Runtime, at: i128) {
+    fn min_with(&self, runtime: &mut Runtime, at: i128) {
         let Runtime { first, second } = *runtime;
         match self.shape {
             Shape::Linear => runtime.second = second.max(at),
@@ -111,9 +205,8 @@ impl Curve {
         }
     }
 
-    /// When the curve reaches what was served.
     #[inline]
-    pub(super) fn reached(&self, runtime: &Runtime) -> i128 {
+    fn reached(&self, runtime: &Runtime) -> i128 {
         match self.shape {
             // A line without a slope ends where the second starts.
             Shape::Linear | Shape::Delayed => runtime.second,
@@ -122,27 +215,23 @@ impl Curve {
         }
     }
 
-    /// When the curve reaches `bytes` more than were served.
     #[inline]
-    pub(super) fn y2x(&self, runtime: &Runtime, bytes: u32) -> i128 {
+    fn y2x(&self, runtime: &Runtime, bytes: u32) -> i128 {
         let mut ahead = *runtime;
         self.serve(&mut ahead, bytes);
         self.reached(&ahead)
     }
 
-    /// When the eligible curve reaches what was served: that of a convex curve starts with its
-    /// second slope [algorithms §6.4].
     #[inline]
-    pub(super) fn eligible(&self, runtime: &Runtime) -> i128 {
+    fn eligible(&self, runtime: &Runtime) -> i128 {
         match self.shape {
             Shape::Linear | Shape::Concave => self.reached(runtime),
             Shape::Convex | Shape::Delayed => runtime.second - self.offset,
         }
     }
 
-    /// `bytes` more were served.
     #[inline]
-    pub(super) fn serve(&self, runtime: &mut Runtime, bytes: u32) {
+    fn serve(&self, runtime: &mut Runtime, bytes: u32) {
         runtime.second = (runtime.second + self.late * i128::from(bytes)).min(FAR);
         match self.shape {
             Shape::Linear => {}
@@ -166,20 +255,27 @@ impl Runtime {
         within.contains(&self.first) && within.contains(&self.second)
     }
 
-    /// Moves the whole curve later by `time`.
     #[inline]
-    pub(super) fn delay(&mut self, time: i128) {
+    fn delay(&mut self, time: i128) {
         self.first = (self.first + time).clamp(-FAR, FAR);
         self.second = (self.second + time).clamp(-FAR, FAR);
     }
 }
 
 impl Curves {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self { rules, table: Vec::new(), known: BTreeMap::new() }
+    }
+
+    pub(super) fn rules(&self) -> Rules {
+        self.rules
+    }
+
     /// The number of the curve of `spec`.
     pub(super) fn add(&mut self, spec: Spec) -> CurveId {
-        let table = &mut self.table;
+        let (table, rules) = (&mut self.table, self.rules);
         *self.known.entry(spec).or_insert_with(|| {
-            table.push(Curve::new(spec));
+            table.push(Curve::new(spec, rules));
             CurveId(NonZeroU32::new(table.len() as u32).expect("a curve was added"))
         })
     }
@@ -230,7 +326,7 @@ pub(super) fn length(bytes: Bytes) -> u32 {
     bytes.get().min(u64::from(u32::MAX)) as u32
 }
 
-const FRACTION_BITS: u32 = 40;
+pub(super) const FRACTION_BITS: u32 = 40;
 /// Further than any instant (2^104), and than any packet's time (2^106): times are held there.
 pub(super) const FAR: i128 = 1 << 120;
 
@@ -259,7 +355,7 @@ mod tests {
     fn the_worked_example_reaches_its_times() {
         // [algorithms §6.8 a] 400 B/ms for 10 ms, then 100 B/ms.
         let spec = Spec { m1: 3_200_000, d: Duration::from_millis(10), m2: rate(800_000) };
-        let curve = Curve::new(spec);
+        let curve = Curve::new(spec, Rules::Exact);
         let mut runtime = Runtime::IDLE;
         curve.min_with(&mut runtime, 0);
         let micros = [0, 2500, 5000, 7500, 10_000, 20_000, 30_000, 40_000];
@@ -278,7 +374,7 @@ mod tests {
         for row in 0..slopes.len() * spans.len() * (slopes.len() - 1) {
             let (m1, rest) = (slopes[row % slopes.len()], row / slopes.len());
             let (d, m2) = (spans[rest % spans.len()], slopes[1 + rest / spans.len()]);
-            let curve = Curve::new(Spec { m1, d, m2: rate(m2) });
+            let curve = Curve::new(Spec { m1, d, m2: rate(m2) }, Rules::Exact);
             let mut runtime = Runtime::IDLE;
             for step in 0..200u64 {
                 let now = Instant::from_nanos(step * 40_000_000_000_000_000);

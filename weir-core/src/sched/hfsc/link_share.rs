@@ -8,8 +8,9 @@
 //! active class stands in `latest` and either in `fitting` or, if its fit time was in the future
 //! when it was last looked at, in `held`, in the lane of its family.
 
-use super::curve::{Curve, CurveId, Curves, FAR, Runtime};
+use super::curve::{Curve, CurveId, Curves, FAR, Rules, Runtime};
 use super::params::ClassPlan;
+use super::ticks;
 use super::upper_limit::{self, UpperLimit};
 use crate::ids::{ClassId, LeafId};
 use crate::order::heap::Heaps;
@@ -93,7 +94,8 @@ pub(super) struct Served {
 
 impl LinkShare {
     pub(super) fn new(tree: &Tree, plans: &[ClassPlan]) -> Self {
-        let (mut curves, mut limit_curves) = (Curves::default(), Curves::default());
+        let rules = Rules::from_params(tree.params());
+        let (mut curves, mut limit_curves) = (Curves::new(rules), Curves::new(rules));
         let (limits, numbers) = upper_limit::build(tree, plans, &mut limit_curves);
         let (families, below) = families(tree);
         let mut classes = Vec::with_capacity(plans.len());
@@ -220,7 +222,7 @@ impl LinkShare {
             if idles {
                 idles = self.deactivate(class);
             } else if is_active {
-                this.catch_up(family.chosen);
+                this.catch_up(self.curves.at(curve), family.chosen);
                 let (lane, time) = (this.family as usize, Reverse(this.turn.virtual_time));
                 self.latest.decrease(lane, class, time);
                 if this.limit.is_some() {
@@ -259,13 +261,23 @@ impl LinkShare {
         let this = &mut self.classes[class as usize];
         let family = &self.families[this.family as usize];
         let latest = self.latest.first(this.family as usize).map(|(Reverse(time), _)| time);
+        let by_linux = self.curves.rules() == Rules::Linux;
         let mean = match latest {
+            // For Linux a virtual time of 0 says that no child was chosen.
+            Some(latest) if by_linux && family.chosen == 0 => latest,
+            Some(latest) if family.has_chosen && by_linux => ticks::midpoint(family.chosen, latest),
             Some(latest) if family.has_chosen => family.chosen.midpoint(latest),
             Some(latest) => latest,
             None => family.chosen,
         };
         let curve = self.curves.at(this.curve.expect("only classes that share become active"));
-        let time = curve.reached(&this.runtime).max(mean);
+        // [linux] The link has no periods, so there a class that comes back has the mean even if
+        // its own time is later.
+        let own = match by_linux && this.family == LINK {
+            true => mean,
+            false => curve.reached(&this.runtime),
+        };
+        let time = own.max(mean);
         curve.min_with(&mut this.runtime, time);
         self.turns += 1;
         this.turn = Turn { virtual_time: time, number: self.turns };
@@ -332,7 +344,9 @@ impl LinkShare {
         family.idled -= by;
         let children = (0u32..).zip(&mut self.classes).filter(|(_, this)| this.family == number);
         for (class, this) in children {
-            this.runtime.delay(-by);
+            if let Some(curve) = this.curve {
+                self.curves.at(curve).delay(&mut this.runtime, -by);
+            }
             this.turn.virtual_time -= by;
             if self.latest.contains(class) {
                 self.latest.update(number as usize, class, Reverse(this.turn.virtual_time));
@@ -454,10 +468,10 @@ impl Class {
     /// [algorithms §6.5] A class that an upper limit held back while a sibling was `chosen` does
     /// not make up for it.
     #[inline]
-    fn catch_up(&mut self, chosen: i128) {
+    fn catch_up(&mut self, curve: &Curve, chosen: i128) {
         let behind = chosen - self.turn.virtual_time;
         if behind > 0 {
-            self.runtime.delay(behind);
+            curve.delay(&mut self.runtime, behind);
             self.turn.virtual_time = chosen;
         }
     }

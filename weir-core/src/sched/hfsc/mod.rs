@@ -20,6 +20,9 @@
 //! - Of equal virtual times the one that was set first is the smaller one, as in Linux. Of equal
 //!   deadlines that of the leaf declared first; ALTQ and Linux take the leaf eligible first.
 //!
+//! With `rules = "linux"` curves are computed as there (`ticks.rs`), equal deadlines go as there,
+//! and what made a class catch up is forgotten when it idles. `weir import tc` writes that.
+//!
 //! Invariant: a backlogged leaf waits to be eligible, or is eligible, or is active in link sharing,
 //! or both; after a packet every class above its leaf is charged, whichever criterion chose.
 
@@ -29,6 +32,7 @@ mod params;
 mod real_time;
 #[cfg(test)]
 mod tests;
+mod ticks;
 mod upper_limit;
 
 use super::{
@@ -40,7 +44,7 @@ use crate::parameter::BuildError;
 use crate::state::{Reader, State, StateError, Writer};
 use crate::units::{Bytes, Instant};
 use alloc::vec::Vec;
-use curve::length;
+use curve::{Rules, length};
 use link_share::{LinkShare, Served};
 use params::{ClassPlan, PARAMETERS};
 use real_time::RealTime;
@@ -86,7 +90,10 @@ impl Discipline for Hfsc {
         let plans = tree.classes().map(plan).collect::<Result<Vec<_>, _>>()?;
         let classes: Vec<_> = tree.leaves().map(|(leaf, _)| tree.class_of(leaf)).collect();
         Ok(Self {
-            real_time: RealTime::new(classes.iter().map(|class| &plans[class.index()])),
+            real_time: RealTime::new(
+                Rules::from_params(tree.params()),
+                classes.iter().map(|class| &plans[class.index()]),
+            ),
             share: LinkShare::new(tree, &plans),
             classes,
             backlogged: 0,

@@ -47,6 +47,13 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         summary: "How much an active class that sends less than its upper limit may make good: what \
                   its turn may cost it, everything, or a largest packet or nothing.",
     },
+    Parameter {
+        name: "rules",
+        scope: Scope::Link,
+        kind: Kind::Choice(&["exact", "linux"]),
+        default: Some("exact"),
+        summary: "Exact curves, or Linux's: ticks of 64 ns, whole bytes, and its order of equals.",
+    },
 ];
 
 const fn curve_rate(

@@ -3,10 +3,11 @@
 //!
 //! A leaf becomes eligible when its eligible curve reaches what the criterion served; its deadline
 //! is when its deadline curve reaches the end of its first packet. Both are one runtime curve here,
-//! read in two ways. Of equal deadlines that of the leaf declared first is served first. Invariant:
-//! a backlogged leaf with a real-time curve stands in one lane of `order`, others in none.
+//! read in two ways. Of equal deadlines that of the leaf declared first is served first, with
+//! Linux's rules that of the leaf that was eligible first. Invariant: a backlogged leaf with a
+//! real-time curve stands in one lane of `order`, others in none.
 
-use super::curve::{CurveId, Curves, Runtime, fine, round_up};
+use super::curve::{CurveId, Curves, Rules, Runtime, fine, round_up};
 use super::params::ClassPlan;
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
@@ -20,7 +21,18 @@ pub(super) struct RealTime {
     leaves: Vec<Leaf>,
     curves: Curves,
     /// The lanes [`WAITING`] and [`ELIGIBLE`].
-    order: Heaps<Instant>,
+    order: Heaps<Due>,
+    /// How many eligible times were set.
+    turns: u64,
+}
+
+/// An eligible time or a deadline.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct Due {
+    time: Instant,
+    /// [linux] Of equal deadlines the earlier eligible time goes first, then the one set first; 0
+    /// with exact rules.
+    tie: u64,
 }
 
 struct Leaf {
@@ -29,24 +41,27 @@ struct Leaf {
     /// How far the criterion has come on it.
     runtime: Runtime,
     deadline: Instant,
+    /// The number of its eligible time among all that were set.
+    turn: u64,
     /// Stands in the lane [`ELIGIBLE`].
     is_eligible: bool,
 }
 
 impl RealTime {
     /// Leaves with these curves, all idle.
-    pub(super) fn new<'a>(plans: impl Iterator<Item = &'a ClassPlan>) -> Self {
-        let mut curves = Curves::default();
+    pub(super) fn new<'a>(rules: Rules, plans: impl Iterator<Item = &'a ClassPlan>) -> Self {
+        let mut curves = Curves::new(rules);
         let leaf = |plan: &ClassPlan| Leaf {
             curve: plan.real_time.map(|spec| curves.add(spec)),
             runtime: Runtime::IDLE,
             deadline: Instant::ZERO,
+            turn: 0,
             is_eligible: false,
         };
         let leaves: Vec<_> = plans.map(leaf).collect();
         let guaranteed = leaves.iter().filter(|leaf| leaf.curve.is_some()).count();
         let order = Heaps::new(&[guaranteed; 2], leaves.len());
-        Self { leaves, curves, order }
+        Self { leaves, curves, order, turns: 0 }
     }
 
     /// [algorithms §6.4] A leaf becomes backlogged, with a first packet of `length`. One that
@@ -59,6 +74,8 @@ impl RealTime {
         }
         this.deadline = round_up(curve.y2x(&this.runtime, length));
         let eligible = round_up(curve.eligible(&this.runtime));
+        self.turns += 1;
+        this.turn = self.turns;
         self.insert(now, leaf, eligible);
     }
 
@@ -71,8 +88,10 @@ impl RealTime {
         let Some(length) = next else { return self.remove(leaf) };
         this.deadline = round_up(curve.y2x(&this.runtime, length));
         let eligible = round_up(curve.eligible(&this.runtime));
+        self.turns += 1;
+        this.turn = self.turns;
         if eligible <= now {
-            self.order.update(ELIGIBLE, leaf.0, this.deadline);
+            self.order.update(ELIGIBLE, leaf.0, self.due(leaf));
         } else {
             self.remove(leaf);
             self.insert(now, leaf, eligible);
@@ -87,14 +106,15 @@ impl RealTime {
         let Some(length) = next else { return self.remove(leaf) };
         this.deadline = round_up(curve.y2x(&this.runtime, length));
         if this.is_eligible {
-            self.order.update(ELIGIBLE, leaf.0, this.deadline);
+            self.order.update(ELIGIBLE, leaf.0, self.due(leaf));
         }
     }
 
     /// The eligible leaf with the earliest deadline.
     #[inline]
     pub(super) fn first(&mut self, now: Instant) -> Option<LeafId> {
-        while let Some((time, leaf)) = self.order.first(WAITING).filter(|row| row.0 <= now) {
+        let is_over = |row: &(Due, u32)| row.0.time <= now;
+        while let Some((Due { time, .. }, leaf)) = self.order.first(WAITING).filter(is_over) {
             self.order.remove(WAITING, leaf);
             self.insert(now, LeafId(leaf), time);
         }
@@ -103,7 +123,7 @@ impl RealTime {
 
     /// When the next leaf becomes eligible, if none is.
     pub(super) fn next_eligible(&self) -> Option<Instant> {
-        self.order.first(WAITING).map(|(time, _)| time)
+        self.order.first(WAITING).map(|(due, _)| due.time)
     }
 
     /// When the leaf becomes or became eligible and its deadline, if it has a real-time curve.
@@ -139,6 +159,7 @@ impl RealTime {
         let is_eligible = |leaf: u32| self.leaves[leaf as usize].is_eligible;
         self.order.items(WAITING).all(|(_, leaf)| !is_eligible(leaf))
             && self.order.items(ELIGIBLE).all(|(_, leaf)| is_eligible(leaf))
+            && self.turns <= u64::MAX >> 1
     }
 
     #[inline]
@@ -146,10 +167,25 @@ impl RealTime {
         let this = &mut self.leaves[leaf.index()];
         this.is_eligible = eligible <= now;
         if this.is_eligible {
-            self.order.insert(ELIGIBLE, leaf.0, this.deadline);
+            self.order.insert(ELIGIBLE, leaf.0, self.due(leaf));
         } else {
-            self.order.insert(WAITING, leaf.0, eligible);
+            self.order.insert(WAITING, leaf.0, Due { time: eligible, tie: 0 });
         }
+    }
+
+    /// The key by which an eligible leaf is ordered.
+    #[inline]
+    fn due(&self, leaf: LeafId) -> Due {
+        let this = &self.leaves[leaf.index()];
+        let time = this.deadline;
+        if self.curves.rules() == Rules::Exact {
+            return Due { time, tie: 0 };
+        }
+        let eligible = self.times(leaf).map_or(Instant::ZERO, |times| times.0);
+        let ticks = time.as_nanos().saturating_sub(eligible.as_nanos()) >> 6;
+        let later = u32::MAX - u32::try_from(ticks).unwrap_or(u32::MAX);
+        // The order of equals repeats itself after 2^32 of them, which harms nothing.
+        Due { time, tie: u64::from(later) << 32 | u64::from(this.turn as u32) }
     }
 
     #[inline]
@@ -179,5 +215,6 @@ const WAITING: usize = 0;
 /// The lane of eligible leaves, by deadline.
 const ELIGIBLE: usize = 1;
 
-state!(RealTime { leaves, order; kept: curves; check: RealTime::is_sound });
-state!(Leaf { runtime, deadline, is_eligible; kept: curve });
+state!(RealTime { leaves, order, turns; kept: curves; check: RealTime::is_sound });
+state!(Leaf { runtime, deadline, turn, is_eligible; kept: curve });
+state!(Due { time, tie });

@@ -77,7 +77,8 @@ impl UpperLimit {
         let Some(curve) = self.curve.map(|curve| curves.at(curve)) else { return };
         if is_active && self.fit.after(self.credit_max) < now {
             let to = fine(now) - fine(Instant::ZERO.after(self.credit_left));
-            self.runtime.delay(to - curve.reached(&self.runtime));
+            let by = to - curve.reached(&self.runtime);
+            curve.delay(&mut self.runtime, by);
         }
         curve.serve(&mut self.runtime, bytes);
         self.fit = round_up(curve.reached(&self.runtime));
