@@ -121,9 +121,13 @@ impl<S: Discipline> Link<S> {
         if self.queues.is_full() {
             return self.refuse(now, leaf, &entry, DropReason::Store);
         }
-        if S::CALLS.polls_empty_leaves && self.found_nothing(now) {
-            debug_assert!(self.queues.head(leaf).is_none(), "while none waits, each leaf is empty");
-            self.queues.found_nothing(leaf);
+        if S::CALLS.polls_empty_leaves && self.queues.head(leaf).is_none() {
+            if self.found_nothing(now) || self.scheduler.asked_in_vain(leaf) {
+                self.queues.found_nothing(leaf);
+            }
+            if S::CALLS.passes_empty_leaves && self.queues.packets() == 0 {
+                self.queues.pass_by(leaf);
+            }
         }
         let was_empty = self.queues.push(leaf, &entry);
         self.queued(now, leaf, &entry, was_empty && !evicted);

@@ -7,7 +7,8 @@
 //! valid. A new flow therefore waits for one packet that was chosen before it arrived. Below others
 //! it is chosen when the leaf is selected. All other packets wait in the slots of the store,
 //! chained by flow. Packets that came from a leaf without flow queues, when the link was changed,
-//! have no known flow; they go before all others, so that a flow's packets stay in order. The state
+//! have no known flow; they go before all others, so that a flow's packets stay in order. So does,
+//! where one queue holds all packets, the packet that finds it empty: Linux passes the queue by. The state
 //! of a flow is allocated with its first packet, so a leaf with a thousand queues and three flows
 //! uses memory for three.
 //!
@@ -47,6 +48,8 @@ pub struct FlowQueues {
     batch: Batch,
     /// The flow of the packet that joined last, until the limits are enforced.
     joined: Option<u32>,
+    /// The next packet passes the flows by.
+    passes: bool,
 }
 
 /// The number of queues, their order, and the limit of all together.
@@ -89,6 +92,10 @@ pub(super) struct Flow {
     began: bool,
     /// The flow was found empty since its last first packet.
     pub lapsed: bool,
+    /// Its packet, the only one, passed the flows by; only in the unknown flow.
+    passed: bool,
+    /// How many packets of it the limits dropped since its last first packet.
+    overflowed: u32,
     pub bytes: u64,
 }
 
@@ -127,14 +134,27 @@ impl FlowQueues {
             held: Count::default(),
             batch: Batch::default(),
             joined: None,
+            passes: false,
         }
+    }
+
+    /// Lets the next packet pass the flows by: none waits, and Linux would send it unseen.
+    pub(super) fn pass_by(&mut self) {
+        debug_assert_eq!(self.held.packets, 0, "only an empty queue is passed by");
+        self.passes = match self.room.order {
+            Order::Rounds(rules, _) => rules == Rules::Linux,
+            Order::Ring(_) => true,
+            Order::Hosts(_) => false,
+        };
     }
 
     /// Appends the packet in `slot`, behind which nothing is chained.
     pub(super) fn join(&mut self, slots: &mut [Slot], slot: u32) {
         let entry = slots[slot as usize].entry;
-        let number = self.number(entry.label.flow());
+        let passed = core::mem::take(&mut self.passes);
+        let number = self.number(if passed { UNKNOWN_FLOW } else { entry.label.flow() });
         let flow = &mut self.flows[number as usize];
+        flow.passed = passed;
         let began = flow.packets == 0;
         flow.began |= began;
         flow.packets += 1;
@@ -277,6 +297,7 @@ impl FlowQueues {
             "the chosen packet leaves"
         );
         self.chosen = None;
+        self.flows[self.first as usize].passed = false;
         self.left(self.first, charged);
     }
 
@@ -295,6 +316,8 @@ impl FlowQueues {
         if let Turns::Hosts(hosts) = &mut self.turns {
             hosts.left(flow, charged, false);
         }
+        let row = &mut self.flows[flow as usize];
+        row.overflowed = row.overflowed.saturating_add(1);
         self.left(flow, charged);
         slot
     }
@@ -305,6 +328,9 @@ impl FlowQueues {
     /// it is dropped only if no other waits.
     pub(super) fn surplus(&mut self) -> Option<Surplus> {
         let joined = self.joined.take();
+        if self.held.packets == 1 && self.flows[0].passed {
+            return None;
+        }
         if let Turns::Ring(_) = self.turns {
             return self.surplus_of_ring(joined);
         }
@@ -329,7 +355,7 @@ impl FlowQueues {
         let Turns::Ring(ring) = &self.turns else { return None };
         let refused = joined.filter(|&flow| flow > 0 && ring.refuses(flow));
         let (longest, packets) = ring.longest().unwrap_or((self.first, 0));
-        let unknown = self.flows.first().filter(|flow| flow.head != NONE);
+        let unknown = self.flows.first().filter(|flow| flow.head != NONE && !flow.passed);
         let is_unknown = unknown.is_some_and(|flow| flow.packets as usize >= packets);
         let flow = match refused {
             Some(flow) => flow,
@@ -359,6 +385,17 @@ impl FlowQueues {
         core::mem::take(&mut self.flows[self.first as usize].lapsed)
     }
 
+    /// Returns how many packets of the flow of the leaf's first packet the limits dropped since the
+    /// last call.
+    pub(super) fn take_overflow(&mut self) -> u32 {
+        core::mem::take(&mut self.flows[self.first as usize].overflowed)
+    }
+
+    /// Returns whether the leaf's first packet passed the flows by.
+    pub(super) fn first_passed(&self) -> bool {
+        self.flows[self.first as usize].passed
+    }
+
     /// Returns the first slot of each flow that has one.
     pub(super) fn heads(&self) -> impl Iterator<Item = u32> {
         self.flows.iter().map(|flow| flow.head).filter(|&head| head != NONE)
@@ -376,6 +413,7 @@ impl FlowQueues {
             Turns::Rounds(_) | Turns::Hosts(_) => {}
         }
         self.joined = None;
+        self.passes = false;
         self.chosen = None;
         self.flows.fill(Flow::EMPTY);
         self.held = Count::default();
@@ -476,7 +514,8 @@ impl FlowQueues {
         let listed = rounds.iter().map(|(flow, _)| flow);
         for flow in core::iter::once(0).chain(listed) {
             let bytes = Some(self.behind(flow));
-            if self.flows[flow as usize].head != NONE && bytes > longest.1 {
+            let Flow { head, passed, .. } = self.flows[flow as usize];
+            if head != NONE && !passed && bytes > longest.1 {
                 longest = (flow, bytes);
             }
         }
@@ -531,8 +570,16 @@ impl State for Turns {
 }
 
 impl Flow {
-    pub(super) const EMPTY: Flow =
-        Flow { head: NONE, tail: NONE, packets: 0, began: false, lapsed: false, bytes: 0 };
+    pub(super) const EMPTY: Flow = Flow {
+        head: NONE,
+        tail: NONE,
+        packets: 0,
+        began: false,
+        lapsed: false,
+        passed: false,
+        overflowed: 0,
+        bytes: 0,
+    };
 }
 
 impl FlowQueues {
@@ -550,6 +597,7 @@ impl FlowQueues {
             held: _,
             batch,
             joined: _,
+            passes: _,
         } = self;
         to.number(flows.len() as u64);
         if flows.is_empty() {
@@ -671,7 +719,7 @@ impl FlowQueues {
     }
 }
 
-state!(Flow { began, lapsed; kept: head, tail, packets, bytes });
+state!(Flow { began, lapsed, passed, overflowed; kept: head, tail, packets, bytes });
 state!(Batch { flow, packets, bytes });
 
 impl FlowHash {

@@ -109,11 +109,17 @@ impl Dropper for FqCodel {
 
     fn release(&mut self, now: Instant, first: Candidate, backlog: Count) -> Release {
         let State { flows, rules, patience, latenesses } = &mut *self.0;
+        if flows.first_passed() {
+            return Release::Send;
+        }
         let (flow, of_flow, began) = flows.first();
         if latenesses.len() <= flow as usize {
             latenesses.resize(flow as usize + 1, Lateness::default());
         }
         let lateness = &mut latenesses[flow as usize];
+        if *rules == Rules::Linux {
+            lateness.overflowed(flows.take_overflow());
+        }
         let (lapsed, backlog) = match rules {
             // CoDel notices that a flow is empty when it looks for a packet there.
             Rules::Linux => (flows.take_lapse(), backlog),

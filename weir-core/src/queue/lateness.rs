@@ -106,6 +106,11 @@ impl Lateness {
         if mark { Release::Mark } else { Release::Drop(DropReason::Late) }
     }
 
+    /// Records that limits dropped so many packets of its queue `[linux]`.
+    pub(super) fn overflowed(&mut self, packets: u32) {
+        self.count = self.count.saturating_add(packets);
+    }
+
     /// Records that the last packet left, or that the queue was found empty.
     pub(super) fn emptied(&mut self) {
         self.first_above = None;

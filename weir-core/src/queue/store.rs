@@ -243,6 +243,13 @@ impl Queues {
         }
     }
 
+    /// Lets the next packet of `leaf`, which is empty, pass its flow queues by.
+    pub fn pass_by(&mut self, leaf: LeafId) {
+        if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
+            flows.pass_by();
+        }
+    }
+
     /// Appends `entry` to its flow in a leaf with flow queues.
     fn push_to_flow(&mut self, leaf: LeafId, entry: &Entry) -> bool {
         let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return false };

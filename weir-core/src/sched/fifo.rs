@@ -32,8 +32,13 @@ impl Discipline for Fifo {
         },
     };
 
-    const CALLS: Calls =
-        Calls { peeks: false, polls_empty_leaves: true, per_packet: true, ..Calls::DEFAULT };
+    const CALLS: Calls = Calls {
+        peeks: false,
+        polls_empty_leaves: true,
+        passes_empty_leaves: true,
+        per_packet: true,
+        ..Calls::DEFAULT
+    };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self { arrivals: Arrivals::new(tree.leaf_count()) })

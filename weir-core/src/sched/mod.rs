@@ -77,6 +77,13 @@ pub trait Scheduler {
     /// packet is offered.
     #[inline]
     fn found_nothing(&mut self) {}
+
+    /// Returns whether the line, since `leaf` is empty, looked for a packet there before it took
+    /// one of another leaf, or found none at all. Called only for schedulers that set
+    /// [`Calls::polls_empty_leaves`].
+    fn asked_in_vain(&self, _leaf: LeafId) -> bool {
+        false
+    }
 }
 
 /// How the cost of a packet grows with the number of leaves.
@@ -133,6 +140,9 @@ pub struct Calls {
     /// empty, as Linux does where one queue holds all packets. Otherwise, as below classes, an
     /// empty leaf does not notice that the line is idle.
     pub polls_empty_leaves: bool,
+    /// Whether a packet that finds the link empty passes flow queues by: it goes first and costs
+    /// its flow nothing, as at the root of Linux, also while the line is busy.
+    pub passes_empty_leaves: bool,
     /// Whether a change must tell the scheduler of each packet that waits, by
     /// [`Scheduler::joined`]. If not, that method does nothing, and a queue moves to a new plan as
     /// it is.
@@ -141,8 +151,13 @@ pub struct Calls {
 
 impl Calls {
     /// The calls of a scheduler that counts no packets and looks at the first one of each leaf.
-    pub const DEFAULT: Calls =
-        Calls { completions: false, peeks: true, polls_empty_leaves: false, per_packet: false };
+    pub const DEFAULT: Calls = Calls {
+        completions: false,
+        peeks: true,
+        polls_empty_leaves: false,
+        passes_empty_leaves: false,
+        per_packet: false,
+    };
 }
 
 /// A scheduler that can be registered.

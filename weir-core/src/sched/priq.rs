@@ -1,7 +1,9 @@
 //! Strict priority, as ALTQ numbers it: the larger number first [algorithms §7].
 //!
-//! Leaves of one priority take turns, a packet each, in the order of declaration. Invariant: `busy`
-//! has a bit for each priority at which a leaf waits, so the cost does not grow with the leaves.
+//! Leaves of one priority take turns, a packet each, in the order of declaration. As in Linux's PRIO
+//! `[linux]`, an empty leaf is asked for a packet whenever one of lower priority sends, or none at
+//! all: then its flow queues forget their turns. Invariant: `busy` has a bit for each priority at
+//! which a leaf waits, so the cost does not grow with the leaves.
 
 use super::{
     Calls, Changes, ClassSpec, Cost, Descriptor, Discipline, Explains, Head, Promises, Refit,
@@ -21,6 +23,14 @@ pub struct Priq {
     places: Vec<Place>,
     /// A bit for each priority at which a leaf waits.
     busy: u16,
+    /// How many packets were sent, and how often none was found.
+    turns: u64,
+    /// By priority, the turn in which it sent last.
+    sent: [u64; PRIORITIES],
+    /// The last turn in which no packet was found.
+    nothing: u64,
+    /// By leaf, the turn in which it became empty.
+    emptied: Vec<u64>,
 }
 
 /// The leaves of one priority.
@@ -51,7 +61,7 @@ impl Discipline for Priq {
             default: Some("1"),
             summary: "Larger goes first; leaves of one priority take turns, a packet each.",
         }],
-        sources: &["nieminen §2", "algorithms §7"],
+        sources: &["nieminen §2", "linux sch_prio", "algorithms §7"],
         promises: Promises {
             work_conserving: true,
             hierarchical: false,
@@ -60,7 +70,7 @@ impl Discipline for Priq {
         },
     };
 
-    const CALLS: Calls = Calls { peeks: false, ..Calls::DEFAULT };
+    const CALLS: Calls = Calls { peeks: false, polls_empty_leaves: true, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let mut leaves: [Vec<LeafId>; PRIORITIES] = Default::default();
@@ -73,7 +83,9 @@ impl Discipline for Priq {
             band.push(leaf);
         }
         let band = |leaves: Vec<_>| Band { waiting: IdSet::new(leaves.len()), leaves, turn: 0 };
-        Ok(Self { bands: leaves.map(band), places, busy: 0 })
+        let emptied = alloc::vec![0; places.len()];
+        let (turns, sent, nothing) = (0, [0; PRIORITIES], 0);
+        Ok(Self { bands: leaves.map(band), places, busy: 0, turns, sent, nothing, emptied })
     }
 }
 
@@ -97,6 +109,8 @@ impl Scheduler for Priq {
         let band = &mut self.bands[usize::from(priority)];
         debug_assert!(band.waiting.contains(rank), "a selected leaf is backlogged");
         band.turn = rank + 1;
+        self.turns += 1;
+        self.sent[usize::from(priority)] = self.turns;
         self.head_changed(now, leaf, next);
     }
 
@@ -108,9 +122,22 @@ impl Scheduler for Priq {
         let Place { priority, rank } = self.places[leaf.index()];
         let band = &mut self.bands[usize::from(priority)];
         band.waiting.remove(rank);
+        self.emptied[leaf.index()] = self.turns;
         if band.waiting.is_empty() {
             self.busy &= !(1 << priority);
         }
+    }
+
+    #[inline]
+    fn found_nothing(&mut self) {
+        self.turns += 1;
+        self.nothing = self.turns;
+    }
+
+    fn asked_in_vain(&self, leaf: LeafId) -> bool {
+        let below = usize::from(self.places[leaf.index()].priority);
+        let last = self.sent[..below].iter().fold(self.nothing, |last, &turn| last.max(turn));
+        last > self.emptied[leaf.index()]
     }
 }
 
@@ -152,6 +179,7 @@ impl Changes for Priq {
         let known: usize = self.bands.iter().map(|band| band.waiting.iter().count()).sum();
         waiting.all(is_known)
             && known == waiting.leaves()
+            && self.turns <= u64::MAX >> 1
             && self.bands.iter().enumerate().all(is_busy)
     }
 }
@@ -170,7 +198,7 @@ impl Band {
 const PRIORITIES: usize = 16;
 const PRIORITY_DEFAULT: u64 = 1;
 
-state!(Priq { bands, busy; kept: places });
+state!(Priq { bands, busy, turns, sent, nothing, emptied; kept: places });
 state!(Band { waiting, turn; kept: leaves });
 
 #[cfg(test)]

@@ -65,6 +65,9 @@ struct Plain {
     early: bool,
     /// The free line looks for a packet also when none waits.
     asks: bool,
+    /// A packet that finds it empty goes first and costs its flow nothing.
+    passes: bool,
+    passed: Option<(u32, u64)>,
     free_at: u64,
     quantum: i64,
     limit: usize,
@@ -80,6 +83,8 @@ impl Plain {
             letter,
             early: true,
             asks: true,
+            passes: false,
+            passed: None,
             free_at: 0,
             quantum: quantum as i64,
             limit: limit as usize,
@@ -93,6 +98,10 @@ impl Plain {
     fn offer(&mut self, now: u64, flow: u64, (handle, length): (u32, u64)) -> Vec<u32> {
         if self.asks && self.packets() == 0 && self.free_at <= now {
             self.choose();
+        }
+        if self.passes && self.packets() == 0 {
+            self.passed = Some((handle, length));
+            return Vec::new();
         }
         let listed = self.new.contains(&flow) || self.old.contains(&flow);
         let state = self.flows.entry(flow).or_default();
@@ -109,7 +118,7 @@ impl Plain {
 
     fn packets(&self) -> usize {
         let behind: usize = self.flows.values().map(|flow| flow.0.len()).sum();
-        behind + usize::from(self.first.is_some())
+        behind + usize::from(self.first.is_some()) + usize::from(self.passed.is_some())
     }
 
     fn choose(&mut self) {
@@ -139,6 +148,10 @@ impl Plain {
     fn poll(&mut self, now: u64) -> Option<u32> {
         if self.free_at > now || self.packets() == 0 {
             return None;
+        }
+        if let Some((handle, length)) = self.passed.take() {
+            self.free_at = now + length;
+            return Some(handle);
         }
         if !self.early {
             self.choose();
@@ -289,8 +302,9 @@ fn check(
     let mut hash =
         Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed).expect("builds");
     let early = ["tbf", "drr"].contains(&scheduler);
-    let asks = ["tbf", "fifo"].contains(&scheduler);
-    let plain = Plain { early, asks, ..Plain::new(letter, quantum, limit) };
+    let asks = ["tbf", "fifo", "priq"].contains(&scheduler);
+    let passes = scheduler == "fifo" && !letter;
+    let plain = Plain { early, asks, passes, ..Plain::new(letter, quantum, limit) };
     compare(&plan, plain, (seed, flows), |flow| {
         (LEAF, (u64::from(hash.flow(LEAF, Host::NONE, flow)) * queues) >> 16)
     });
@@ -391,7 +405,10 @@ fn the_longest_flow_loses_half_or_64_packets_from_its_front() {
     for (fat, thin, gone) in rows {
         let limit = format!("{} packets", fat + thin);
         let rows = [("limit", limit.as_str()), ("flows", "65536")];
-        let mut link = plan(8_000, "fq-codel", &rows).build().expect("builds");
+        // Below `fifo` the first packet would pass the flows by.
+        let mut plan = plan_of("priq", 8_000, 1, Params::new());
+        plan.queues = vec![QueuePlan { dropper: "fq-codel", params: params(&rows) }];
+        let mut link = plan.build().expect("builds");
         for handle in 0..fat + thin {
             let (length, flow) = if handle < fat { (1000, 1) } else { (100, 2) };
             let verdict = link.offer(Instant::ZERO, LEAF, packet(handle, length, flow));

@@ -224,7 +224,7 @@ fn check(scheduler: &'static str, seed: u64, (hosts, flows, limit): (u64, u64, u
     let mut link = plan.build().expect("builds");
     let mut plain = Plain {
         early: ["tbf", "drr"].contains(&scheduler),
-        asks: ["tbf", "fifo"].contains(&scheduler),
+        asks: ["tbf", "fifo", "priq"].contains(&scheduler),
         free_at: 0,
         quantum: quantum as i64,
         limit: limit as usize,
