@@ -37,7 +37,8 @@ pub use params::{InterfaceParams, Limits, NodeParams, Route, Routes, Timers};
 pub use view::{FlowView, ReservationView, SenderView, SessionView};
 
 use crate::wire::{
-    Body, Cause, Confirmation, Filter, Hello, Hop, Message, MessageId, Receipt, Session,
+    Body, Cause, Confirmation, ErrorSpec, Filter, Hello, Hop, Message, MessageId, Receipt, Session,
+    Unread,
 };
 use outbox::Outbox;
 use state::{Neighbour, SessionState};
@@ -263,6 +264,7 @@ impl Node {
             Body::Srefresh(ids) => self.refresh(call, arrival, ids),
             Body::ResvConf(confirmation) => self.confirmation(call, confirmation, message),
             Body::Hello(hello) => self.hello(arrival, *hello),
+            Body::Unread(unread) => self.refuse_unread(call, arrival, message.refused, unread),
             Body::Ack | Body::Bundle(_) | Body::Challenge(_) | Body::Response(_) => {}
             _ => self.take_known(call, arrival, message),
         }
@@ -291,6 +293,28 @@ impl Node {
             (Body::ResvErr(error), _) => state.resv_error(call, arrival, error, out),
             _ => {}
         });
+    }
+
+    /// Answers a Path or Resv that holds an object of an unknown type, and so no more than what an
+    /// error repeats [rfc2205 §3.10, §A.7].
+    fn refuse_unread(
+        &mut self,
+        call: Call<'_>,
+        arrival: &Arrival<'_>,
+        cause: Option<Cause>,
+        unread: &Unread,
+    ) {
+        let by = match unread.is_resv {
+            true => self.next_hop(unread.hop).map(|from| from.interface),
+            false => Some(arrival.interface),
+        };
+        let (Some(interface), Some(cause)) = (by, cause) else { return };
+        let Some(to) = self.out.neighbour(interface, unread.hop.address) else { return };
+        self.out.counts.refused += 1;
+        let error = ErrorSpec { node: to.source, in_place: false, not_guilty: false, cause };
+        let mut repeated = unread.clone();
+        repeated.hop.address = to.source;
+        self.out.send_news(call.now, to, (Body::Refusal(repeated, error), &[]), None);
     }
 
     /// Returns why no state may be made for a session.
@@ -454,6 +478,7 @@ fn neighbour_of(message: &Message) -> Option<IpAddr> {
         Body::Resv(resv) => Some(resv.hop.address),
         Body::ResvTear(tear) => Some(tear.hop.address),
         Body::ResvErr(error) => Some(error.hop.address),
+        Body::Unread(unread) => Some(unread.hop.address),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use super::codes::{Cause, ErrorSpec};
 use super::error::{Fault, WireError};
-use super::object::{Carried, HEADER as OBJECT_HEADER, Object, Parsed};
+use super::object::{Carried, HEADER as OBJECT_HEADER, Object, Parsed, class};
 use super::reader::Reader;
 use super::types::{Filter, Hello, Hop, Identified, MessageId, Receipt, Session, Style};
 use crate::integrity::Integrity;
@@ -64,6 +64,24 @@ pub enum Body {
     Challenge(Vec<u8>),
     /// The answer to a challenge.
     Response(Vec<u8>),
+    /// A Path or Resv with an object of an unknown type in place of one that it needs.
+    Unread(Unread),
+    /// A PathErr or ResvErr for such a message.
+    Refusal(Unread, ErrorSpec),
+}
+
+/// The parts of a Path or Resv that an error for it repeats, although an object that it needs is of
+/// an unknown type.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Unread {
+    /// It is a Resv, not a Path.
+    pub is_resv: bool,
+    /// The object of an unknown type, as it came.
+    pub unknown: Carried,
+    /// The hop that sent it; in an error this node.
+    pub hop: Hop,
+    session: Option<(Session, bool)>,
+    style: Option<Style>,
 }
 
 /// Announces a sender; travels towards the receivers.
@@ -281,6 +299,10 @@ impl Message {
             Body::Hello(_) => HELLO,
             Body::Challenge(_) => CHALLENGE,
             Body::Response(_) => RESPONSE,
+            Body::Unread(Unread { is_resv: false, .. }) => PATH,
+            Body::Unread(_) => RESV,
+            Body::Refusal(Unread { is_resv: false, .. }, _) => PATH_ERR,
+            Body::Refusal(..) => RESV_ERR,
         };
         *KINDS.iter().find(|(kind, _)| *kind == number).expect("every body has its row")
     }
@@ -306,6 +328,8 @@ impl Message {
             Body::Challenge(cookie) | Body::Response(cookie) => {
                 objects.push(Object::Challenge(cookie.clone()));
             }
+            Body::Unread(unread) => unread.objects(None, &mut objects),
+            Body::Refusal(unread, error) => unread.objects(Some(*error), &mut objects),
             Body::Ack | Body::Bundle(_) => {}
         }
         objects.extend(self.carried.iter().cloned().map(Object::Carried));
@@ -332,11 +356,12 @@ fn parse(bytes: &[u8], bundles: bool) -> Result<Message, WireError> {
     let mut reader = Reader::new(bytes);
     let (kind, mut message) = parse_header(&mut reader, bytes).map_err(whole)?;
     let is_bundle = kind == BUNDLE && bundles;
-    let mut objects = Vec::new();
+    let (mut objects, mut unknown) = (Vec::new(), None);
     let mut offset = HEADER;
     while offset < bytes.len() && !(is_bundle && bytes[offset] != 0) {
         let parsed = next_object(&mut reader).map_err(|fault| WireError { offset, fault })?;
         let in_front = matches!(parsed, Parsed::Object(Object::Integrity(_) | Object::Receipt(_)));
+        let end = bytes.len() - reader.len();
         match parsed {
             _ if is_bundle && !in_front => {
                 return Err(WireError { offset, fault: Fault::Misplaced("object of a bundle") });
@@ -347,15 +372,19 @@ fn parse(bytes: &[u8], bundles: bool) -> Result<Message, WireError> {
                 return Err(WireError { offset, fault });
             }
             Parsed::Ignored => {}
-            Parsed::Refused(cause) => message.refused = message.refused.or(Some(cause)),
+            Parsed::Refused(cause) => {
+                message.refused = message.refused.or(Some(cause));
+                unknown = unknown.or_else(|| Some(Carried::of_object(&bytes[offset..end])));
+            }
         }
-        offset = bytes.len() - reader.len();
+        offset = end;
     }
     let mut parts = Parts::default();
-    objects.into_iter().try_for_each(|object| parts.put(object, &mut message)).map_err(whole)?;
+    let put = |object| parts.put(object, &mut message).err();
+    let faults: Vec<Fault> = objects.into_iter().filter_map(put).collect();
     message.body = match is_bundle {
         true => Body::Bundle(messages(bytes, offset)?),
-        false => parts.body(kind).map_err(whole)?,
+        false => parts.read(kind, faults.first().copied(), unknown).map_err(whole)?,
     };
     Ok(message)
 }
@@ -479,6 +508,23 @@ impl Parts {
             }
         }
         Ok(())
+    }
+
+    /// The body, or what an error for the message repeats if it lacks the object of an `unknown`
+    /// type.
+    fn read(self, kind: u8, fault: Option<Fault>, unknown: Option<Carried>) -> Result<Body, Fault> {
+        let (hop, session, style) = (self.hop, self.session, self.style);
+        let fault = match fault.map_or_else(|| self.body(kind), Err) {
+            Ok(body) => return Ok(body),
+            Err(fault) => fault,
+        };
+        let is_named = |one: &Carried| session.is_some() || one.class == class::SESSION;
+        let unknown = unknown.filter(is_named).filter(|_| [PATH, RESV].contains(&kind));
+        let unread = unknown.zip(hop).map(|(unknown, hop)| {
+            let is_resv = kind == RESV;
+            Body::Unread(Unread { is_resv, unknown, hop, session, style })
+        });
+        unread.ok_or(fault)
     }
 
     fn body(self, kind: u8) -> Result<Body, Fault> {
@@ -646,6 +692,20 @@ impl Reservation {
             objects.extend(descriptor.flowspec.map(Object::Flowspec));
             objects.extend(descriptor.filters.iter().copied().map(Object::FilterSpec));
         }
+    }
+}
+
+impl Unread {
+    /// The objects of the message, as far as it was read, or of an error for it.
+    fn objects(&self, error: Option<ErrorSpec>, objects: &mut Vec<Object>) {
+        let unknown = || Object::Carried(self.unknown.clone());
+        let known = |(session, police)| Object::Session(session, police && error.is_none());
+        objects.push(self.session.map_or_else(unknown, known));
+        objects.extend((self.is_resv || error.is_none()).then_some(Object::Hop(self.hop)));
+        objects.extend(error.map(Object::ErrorSpec));
+        objects.extend(self.style.map(Object::Style));
+        let is_due = error.is_none() || self.unknown.class == class::STYLE;
+        objects.extend((is_due && self.session.is_some()).then(unknown));
     }
 }
 

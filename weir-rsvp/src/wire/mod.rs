@@ -14,7 +14,7 @@ pub use codes::{Cause, ErrorSpec};
 pub use error::{Fault, WireError};
 pub use message::{
     Body, Confirmation, Descriptor, KINDS, Message, Path, PathError, PathTear, Reservation, Resv,
-    ResvError, ResvTear, SenderDescriptor, checksum,
+    ResvError, ResvTear, SenderDescriptor, Unread, checksum,
 };
 pub use object::Carried;
 pub(crate) use object::class;

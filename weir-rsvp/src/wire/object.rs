@@ -83,6 +83,14 @@ pub struct Carried {
     pub bytes: Vec<u8>,
 }
 
+impl Carried {
+    /// An object as it came, with its header.
+    pub(super) fn of_object(bytes: &[u8]) -> Self {
+        let (header, contents) = bytes.split_at(HEADER);
+        Self { class: header[2], kind: header[3], bytes: contents.to_vec() }
+    }
+}
+
 /// The result of reading an object.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Parsed {

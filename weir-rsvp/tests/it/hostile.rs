@@ -11,8 +11,8 @@ use weir_rsvp::node::{
     Timers,
 };
 use weir_rsvp::wire::{
-    Body, Carried, Descriptor, Filter, Hop, Message, Path, Reservation, Resv, SenderDescriptor,
-    Session, Style,
+    Body, Carried, Descriptor, Filter, Hop, Identified, Message, MessageId, Path, Reservation,
+    Resv, SenderDescriptor, Session, Style,
 };
 
 struct Straight;
@@ -55,6 +55,25 @@ impl Router {
         };
         self.node.receive(Call::new(self.now, &Straight), arrival);
         self.act();
+    }
+
+    /// As `hear`, but returns the bytes that it sends, which may be no message of its own.
+    fn hear_bytes(&mut self, interface: u16, from: &str, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let arrival = Arrival {
+            interface: InterfaceId(interface),
+            source: address(from),
+            destination: address("10.2.0.9"),
+            ttl: 64,
+            bytes,
+        };
+        self.node.receive(Call::new(self.now, &Straight), arrival);
+        let mut sent = Vec::new();
+        while let Poll::Action(action) = self.node.poll(Call::new(self.now, &Straight)) {
+            if let Action::Send(packet) = action {
+                sent.push(packet.bytes);
+            }
+        }
+        sent
     }
 
     fn act(&mut self) {
@@ -124,6 +143,72 @@ fn resv(hop: &str, style: Style, filters: Vec<Filter>, scope: Vec<IpAddr>) -> Me
             reservation: Reservation { style, descriptors },
         }),
     )
+}
+
+/// A message with another number in the object of a class: its type, or where that is kept the last
+/// byte of its contents.
+fn with_unknown(message: &Message, class: u8, in_contents: bool) -> Vec<u8> {
+    let mut bytes = message.build();
+    let mut at = 8;
+    while bytes[at + 2] != class {
+        at += usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+    }
+    let end = at + usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+    bytes[if in_contents { end - 1 } else { at + 3 }] = 29;
+    // No checksum.
+    bytes[2..4].fill(0);
+    bytes
+}
+
+#[test]
+fn a_message_with_an_unknown_type_in_place_of_what_it_needs_is_answered() {
+    const SESSION: u8 = 1;
+    const STYLE: u8 = 8;
+    const FILTER_SPEC: u8 = 10;
+    let fixed = || resv("10.2.0.9", Style::Fixed, vec![sender(1)], vec![]);
+    let (resv_error, path_error) = (4, 3);
+    let rows = [
+        (1, fixed(), (STYLE, true), resv_error, (6, 0)),
+        (1, fixed(), (STYLE, false), resv_error, (14, 0x81d)),
+        (1, fixed(), (SESSION, false), resv_error, (14, 0x11d)),
+        (1, fixed(), (FILTER_SPEC, false), resv_error, (14, 0xa1d)),
+        (0, path("10.1.0.1", 1), (SESSION, false), path_error, (14, 0x11d)),
+    ];
+    // Also a router that has just started, and learns yet of senders, answers.
+    for learns_until in [Instant::default(), Instant::MAX] {
+        for (interface, mut message, (class, in_contents), kind, (code, value)) in rows.clone() {
+            let mut router = Router::new(learns_until);
+            let id = MessageId { epoch: 7, number: 9 };
+            message.id = Some(Identified { id, acknowledge: true });
+            let bytes = with_unknown(&message, class, in_contents);
+            let from = if interface == 0 { "10.1.0.1" } else { "10.2.0.9" };
+            let sent = router.hear_bytes(interface, from, &bytes);
+            // The acknowledgement ends its repetitions.
+            let [error, receipt] = &sent[..] else { panic!("{sent:?}") };
+            assert_eq!((error[1], receipt[1]), (kind, 13), "{class}");
+            let spec = object(error, 6).expect("an ERROR_SPEC");
+            let cause = (spec[9], u16::from_be_bytes([spec[10], spec[11]]));
+            assert_eq!(cause, (code, value), "class {class}");
+            assert_eq!(object(error, SESSION), object(&bytes, SESSION), "it names the session");
+            if kind == resv_error {
+                assert_eq!(object(error, STYLE), object(&bytes, STYLE), "it repeats the style");
+            }
+            assert_eq!(router.node.session_count(), 0, "it makes no state");
+        }
+    }
+}
+
+/// The object of a class, with its header.
+fn object(message: &[u8], class: u8) -> Option<&[u8]> {
+    let mut rest = &message[8..];
+    while !rest.is_empty() {
+        let (object, behind) = rest.split_at(usize::from(u16::from_be_bytes([rest[0], rest[1]])));
+        if object[2] == class {
+            return Some(object);
+        }
+        rest = behind;
+    }
+    None
 }
 
 #[test]
