@@ -28,11 +28,6 @@ LINE = 3_000_000
 # Cases of schedulers are as many times slower, so that what the kernel takes for a packet or to wake
 # up, some microseconds, seldom lies between two events. RED and PIE, which draw at random, run as they are.
 SLOW = 50
-# HFSC's upper limit makes a class a line: it is ready again when the last packet would have ended, and
-# late wake-ups do not add up. Unlike TBF it does not take a packet from below before its time.
-LINE_SCRIPT = """qdisc add dev v0 root handle f: hfsc default 1
-class add dev v0 parent f: classid f:1 hfsc ls rate {line}bit ul rate {line}bit
-"""
 
 
 @dataclass
@@ -48,13 +43,12 @@ class Flow:
 
 @dataclass
 class Case:
-    """A script, whose qdisc takes the place of the root, and what is sent. Rates and times are those
-    before it is slowed."""
+    """A script for v0, and what is sent. Rates and times are those before it is slowed."""
 
     name: str
     script: str
     flows: list
-    # The qdisc shapes by itself; else a line of LINE is above it.
+    # The qdisc shapes by itself, on a device that takes no time; else the device has LINE bit/s.
     shapes: bool = False
     # Least part of places with the same flow; None where only drops or rates are compared.
     places: float | None = 0.99
@@ -95,9 +89,8 @@ def deep(*classes):
     )
 
 
-# As root, with drops all the time: after one drop that differs no place is comparable. Below PRIO, where
-# fewer packets are dropped, nearly all places are equal.
-FIRST = "no goal: one drop decided otherwise moves all places behind it"
+QFQ = "no goal: Linux has QFQ+, Weir QFQ"
+AHEAD = "no goal: CoDel decides later, and one drop decided otherwise moves all places behind it"
 MIXED = (64, 200, 576, 1000, 1514)
 
 
@@ -135,6 +128,35 @@ class add dev v0 parent 1:1 classid 1:10 hfsc rt m1 2mbit d 10ms m2 500kbit ls r
 class add dev v0 parent 1:1 classid 1:20 hfsc ls rate 1500kbit ul rate 2mbit
 class add dev v0 parent 1:1 classid 1:30 hfsc ls rate 1mbit
 """ + by_port("1:", "1:10", "1:20", "1:30") + deep("1:10", "1:20", "1:30")
+    # Leaves and a class above them that idle and return, with all kinds of curves, and limits above
+    # and below.
+    returns = """qdisc add dev v0 root handle 1: hfsc default 20
+class add dev v0 parent 1: classid 1:1 hfsc ls rate 3mbit ul rate 3mbit
+class add dev v0 parent 1:1 classid 1:2 hfsc ls rate 2mbit
+class add dev v0 parent 1:2 classid 1:10 hfsc ls rate 1500kbit
+class add dev v0 parent 1:2 classid 1:20 hfsc ls rate 500kbit
+class add dev v0 parent 1:1 classid 1:30 hfsc ls rate 1mbit
+""" + by_port("1:", "1:10", "1:20", "1:30") + deep("1:10", "1:20", "1:30")
+    bent = """qdisc add dev v0 root handle 1: hfsc default 20
+class add dev v0 parent 1: classid 1:1 hfsc ls rate 3mbit ul rate 3mbit
+class add dev v0 parent 1:1 classid 1:10 hfsc rt m1 1500kbit d 20ms m2 500kbit ls m1 2mbit d 30ms m2 500kbit
+class add dev v0 parent 1:1 classid 1:20 hfsc rt m1 0bit d 30ms m2 800kbit ls m1 100kbit d 50ms m2 1mbit
+class add dev v0 parent 1:1 classid 1:30 hfsc sc rate 600kbit
+""" + by_port("1:", "1:10", "1:20", "1:30") + deep("1:10", "1:20", "1:30")
+    limits = """qdisc add dev v0 root handle 1: hfsc default 20
+class add dev v0 parent 1: classid 1:1 hfsc ls rate 3mbit ul rate 3mbit
+class add dev v0 parent 1:1 classid 1:2 hfsc ls rate 2mbit ul rate 1800kbit
+class add dev v0 parent 1:2 classid 1:10 hfsc ls rate 1mbit ul m1 1500kbit d 40ms m2 800kbit
+class add dev v0 parent 1:2 classid 1:20 hfsc ls rate 1mbit ul rate 1900kbit
+class add dev v0 parent 1:1 classid 1:30 hfsc ls rate 500kbit ul rate 1mbit
+class add dev v0 parent 1:1 classid 1:40 hfsc rt rate 200kbit ls rate 200kbit
+""" + by_port("1:", "1:10", "1:20", "1:30", "1:40")
+    shallow = "".join(f"qdisc add dev v0 parent 1:{n} handle {n}: pfifo limit 40\n" for n in (10, 20, 30, 40))
+    qfq = """qdisc add dev v0 root handle 1: qfq
+class add dev v0 parent 1: classid 1:10 qfq weight 2
+class add dev v0 parent 1: classid 1:20 qfq weight 1
+class add dev v0 parent 1: classid 1:30 qfq weight 5
+""" + by_port("1:", "1:10", "1:20", "1:30") + deep("1:10", "1:20", "1:30")
     drr = """qdisc add dev v0 root handle 1: drr
 class add dev v0 parent 1: classid 1:10 drr quantum 3028
 class add dev v0 parent 1: classid 1:20 drr quantum 1514
@@ -151,6 +173,20 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
     pie = "qdisc add dev v0 root handle 1: pie limit 1000 target 15ms tupdate 15ms\n"
     three = [Flow(5001, 4e5, (200,)), Flow(5002, 3e6, MIXED), Flow(5003, 3e6, MIXED)]
     on_off = [Flow(5001, 3e6, MIXED, stop=10.0), Flow(5002, 3e6, MIXED, start=5.0), Flow(5003, 1e6, MIXED)]
+    # Each sends for some time and then pauses, all in their own rhythm.
+    on_and_off = [
+        Flow(5001 + at, rate, lengths, start=n * (0.5 + 0.13 * at), stop=n * (0.5 + 0.13 * at) + 0.2 + 0.07 * at)
+        for at, (rate, lengths) in enumerate([(4e6, MIXED), (3e6, MIXED), (2.5e6, (1514,)), (1e6, (200,))])
+        for n in range(60)
+    ]
+    sparse = [Flow(p, 1.2e6, MIXED) for p in (5003, 5004)] + [Flow(p, 5e4, (200,)) for p in range(5005, 5021)]
+    full = [Flow(5001, 2e5, (200,)), *(Flow(p, 1.1e6, MIXED) for p in range(5003, 5006)), Flow(5006, 1e5, (200,))]
+    fq_codel = "fq_codel flows 16384 target 5ms interval 100ms"
+    limited = "fq_codel limit 60 flows 16384 target 2000ms interval 9000ms"
+    at_three = "qdisc add dev v0 root handle 1: prio bands 3\n" + by_port("1:", "1:1", "1:2", *["1:3"] * 18)
+    at_three += "qdisc add dev v0 parent 1:3 handle 30: {}\n"
+    at_two = "qdisc add dev v0 root handle 1: prio bands 3\n" + by_port("1:", "1:1", "1:3", *["1:2"] * 5)
+    at_two += "qdisc add dev v0 parent 1:2 handle 30: fq_codel flows 16384\n"
     return [
         Case("idle", "qdisc add dev v0 root handle 1: pfifo limit 1000\n", [Flow(5001, 3e5)], shapes=True, equal=True, slow=1),
         Case("htb-equal", htb, two(2.5e6), shapes=True, equal=True, places=0.999),
@@ -161,6 +197,21 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
         Case("hfsc-equal", hfsc, two(2.5e6), shapes=True, equal=True, places=0.995),
         Case("hfsc-mixed", hfsc, two(2.5e6, lengths=MIXED), shapes=True, places=0.995),
         Case("hfsc-curves", curves, three, shapes=True, places=0.995),
+        Case("hfsc-returns", returns, on_and_off[:180], shapes=True, places=0.999, seconds=10),
+        Case("hfsc-bent", bent, on_and_off[:180], shapes=True, places=0.999, seconds=10),
+        Case("hfsc-limits", limits + deep("1:10", "1:20", "1:30", "1:40"), on_and_off, shapes=True, places=0.999, seconds=10),
+        Case("hfsc-drops", limits + shallow, on_and_off, shapes=True, places=0.999, seconds=10),
+        Case("qfq", qfq, three, no_goal=QFQ, seconds=8),
+        Case("qfq-equal", qfq, [Flow(p, 2e6) for p in (5001, 5002, 5003)], no_goal=QFQ, seconds=8),
+        Case("tbf-drops", tbf.replace("30mb", "30kb"), two(2e6, lengths=MIXED), shapes=True, places=0.999, seconds=8),
+        Case("tbf-latency", tbf.replace("10kb limit 30mb", "4kb latency 400ms"), two(2e6), shapes=True, places=0.999, seconds=8),
+        # CoDel decides here when a packet leaves, in the kernel as soon as TBF looks at it.
+        Case("tbf-fq-codel", tbf.replace("30mb", "60kb") + "qdisc add dev v0 parent 1:1 handle 10: fq_codel flows 16384 target 5ms interval 100ms\n", [Flow(p, 8e5, MIXED) for p in range(5001, 5006)], shapes=True, no_goal=AHEAD, seconds=8),
+        Case("prio-sparse", at_three.format(fq_codel), sparse, places=0.999, seconds=8),
+        Case("prio-full", at_three.format(limited), full, places=0.999, seconds=8),
+        Case("prio-middle", at_two, [Flow(5001, 4e5, (200,)), Flow(5002, 1.5e6, MIXED), *(Flow(p, 4e5, MIXED) for p in range(5003, 5006))], places=0.999, seconds=8),
+        Case("fq-codel-sparse", "qdisc add dev v0 root handle 1: fq_codel flows 16384\n", sparse, places=0.999, seconds=8),
+        Case("fq-codel-full", f"qdisc add dev v0 root handle 1: {limited}\n", full, places=0.999, seconds=8),
         Case("drr-equal", drr, two(2.5e6), equal=True, places=0.999),
         Case("drr-mixed", drr, two(2.5e6, lengths=MIXED), places=0.999),
         Case("prio", bands + deep("1:1", "1:2", "1:3"), three),
@@ -168,7 +219,7 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
         Case("sfq-under-prio", under.format("sfq quantum 1514"), [Flow(5001, 4e5, (200,)), *(Flow(p, 7e5, MIXED) for p in range(5003, 5008))]),
         Case("fq-codel-under-prio", under.format("fq_codel flows 16384 target 5ms interval 100ms"), [Flow(5001, 4e5, (200,)), *(Flow(p, 6e5, MIXED) for p in range(5003, 5008))]),
         Case("sfq", sfq, [Flow(p, 8e5, MIXED) for p in range(5001, 5006)]),
-        Case("fq-codel", fair, [*(Flow(p, 7e5, MIXED) for p in range(5001, 5006)), Flow(5001, 6e6, stop=0.3)], no_goal=FIRST),
+        Case("fq-codel", fair, [*(Flow(p, 7e5, MIXED) for p in range(5001, 5006)), Flow(5001, 6e6, stop=0.3)], places=0.999),
         Case("red", red, two(1.8e6, lengths=(1014,)), places=None, drops=0.01, seconds=120, slow=1),
         Case("codel", codel, two(1.7e6, lengths=(1014,)), seconds=60),
         # Bursts, and a trickle that finds the queue empty while the average is still high. Linux starts a
@@ -194,12 +245,6 @@ def arrivals(case):
     return sorted(rows)
 
 
-def kernel_script(case):
-    if case.shapes:
-        return case.slowed()
-    return LINE_SCRIPT.format(line=LINE // case.slow) + case.slowed().replace("dev v0 root handle 1:", "dev v0 parent f:1 handle 1:")
-
-
 def run_kernel(folder, chosen):
     """Boots the guest once; returns for each case the times at which packets came and left."""
     guest = folder / "ird"
@@ -208,6 +253,7 @@ def run_kernel(folder, chosen):
     for name in ("sch_hfsc", "sch_tbf", "sch_codel", "sch_pie", "sch_fq_codel"):
         for module in modules.rglob(f"{name}.ko"):
             shutil.copy(module, guest / "mod")
+    shutil.copy(folder / "line/line.ko", guest / "mod")
     shutil.copy(HERE / "init", guest / "init")
     (guest / "init").chmod(0o755)
     scripts = guest / "scripts"
@@ -215,7 +261,8 @@ def run_kernel(folder, chosen):
     scripts.mkdir()
     for number, case in enumerate(chosen):
         base = scripts / f"{number:02}-{case.name}"
-        base.with_suffix(".tc").write_text(kernel_script(case))
+        base.with_suffix(".tc").write_text(case.slowed())
+        base.with_suffix(".rate").write_text(str(0 if case.shapes else LINE // case.slow))
         rows = arrivals(case)
         base.with_suffix(".packets").write_text("".join("%d %d %d\n" % row for row in rows))
     environment = os.environ | {"WEIR_TWIN_SHIFT": "1"}

@@ -4,7 +4,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 twin=${WEIR_TC_TWIN:-$here/../../../target/twin}
-"$here/../build.sh" "$twin" || exit 2
+"$here/../build.sh" "$twin" && "$here/line/build.sh" "$twin" || exit 2
 if [ -z "${WEIR:-}" ]; then
     (cd "$here/../../.." && cargo build --locked --release --quiet --package weir) || exit 2
     WEIR=${CARGO_TARGET_DIR:-$here/../../../target}/release/weir
