@@ -8,9 +8,9 @@
 //! it is chosen when the leaf is selected. All other packets wait in the slots of the store,
 //! chained by flow. Packets that came from a leaf without flow queues, when the link was changed,
 //! have no known flow; they go before all others, so that a flow's packets stay in order. So does,
-//! where one queue holds all packets, the packet that finds it empty: Linux passes the queue by. The state
-//! of a flow is allocated with its first packet, so a leaf with a thousand queues and three flows
-//! uses memory for three.
+//! where one queue holds all packets, the packet that finds it empty: Linux passes the queue by.
+//! The state of a flow is allocated with its first packet, so a leaf with a thousand queues and
+//! three flows uses memory for three.
 //!
 //! Invariant: a flow that holds packets is listed in the rounds, except the unknown flow; its count
 //! is that of its chain plus, if the leaf's first packet is its own, that packet.

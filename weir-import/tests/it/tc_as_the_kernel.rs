@@ -327,6 +327,36 @@ fn overcommitted_children_keep_their_ceiling() {
     check_tree(tree, None, &wanted, "lowered to 4 Mbit/s");
 }
 
+/// Checks the link's rate in the policy of a script, with `--rate "40 Mbit/s"`.
+#[test]
+fn a_rate_that_the_script_has_stays() {
+    let hfsc = "qdisc add dev a root handle 1: hfsc default 2\n\
+                class add dev a parent 1: classid 1:2 hfsc ls m2 8mbit";
+    let htb = "qdisc add dev a root handle 1: htb default 2\n\
+               class add dev a parent 1: classid 1:2 htb rate 8mbit ceil 9mbit\n";
+    let rows = [
+        ("qdisc add dev a root tbf rate 5mbit burst 10k limit 30k\n", "5 Mbit/s", "own rate"),
+        ("qdisc add dev a root cake bandwidth 6mbit\n", "6 Mbit/s", "own rate"),
+        (htb, "9 Mbit/s", "own rate"),
+        (&format!("{hfsc} ul m2 9mbit\n"), "9 Mbit/s", "own rate"),
+        // A share is no rate.
+        (&format!("{hfsc}\n"), "40 Mbit/s", ""),
+        ("qdisc add dev a root fq_codel\n", "40 Mbit/s", ""),
+    ];
+    for (script, rate, note) in rows {
+        let line = format!("[link]\nrate = \"{rate}\"\n");
+        check_tree(script, Some("40 Mbit/s"), &[("", &line)], note);
+    }
+}
+
+#[test]
+fn hfsc_follows_the_kernel() {
+    let tree = "qdisc add dev a root handle 1: hfsc default 2\n\
+                class add dev a parent 1: classid 1:2 hfsc ls m2 8mbit ul m2 8mbit\n";
+    let wanted = [("", "[link.hfsc]\nrules = \"linux\"\nlimit_credit = \"linux\"\n")];
+    check_tree(tree, None, &wanted, "");
+}
+
 #[test]
 fn packets_that_no_class_takes_are_sent_at_once() {
     for default in ["", " default 1", " default 77", " default 0"] {

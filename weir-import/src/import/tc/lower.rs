@@ -12,6 +12,7 @@ use super::units::kernel_burst;
 use super::{Class, Device, Handle, Qdisc, tables};
 use std::collections::BTreeMap;
 use weir_core::link::{Coding, Framing};
+use weir_core::units::Rate;
 
 type Names = BTreeMap<Handle, String>;
 /// The classes with a discipline of classes below: its major number, and its default.
@@ -62,10 +63,18 @@ pub(super) fn device(
         0 => link_rate(&device.classes, handle),
         rate => rate,
     };
-    sketch.rate = options.rate.map_or(derived, |rate| rate.bits_per_second());
+    let limits = sketch.rate > 0 || is_limited(&device.classes, handle);
+    sketch.rate = match options.rate {
+        Some(rate) if !limits => rate.bits_per_second(),
+        _ => derived,
+    };
     sketch.rate_or(options, root.line, reading);
+    let other = |rate: &Rate| limits && rate.bits_per_second() != derived;
     if let Some(at) = direct {
         give_direct(&mut sketch, (at, derived), options, reading);
+    } else if options.rate.as_ref().is_some_and(other) {
+        let own = show_rate(derived);
+        reading.noted(root.line, format!("the file's own rate of {own} stays, not `--rate`"));
     }
     Some(sketch)
 }
@@ -81,9 +90,11 @@ fn give_direct(
     let others = sketch.classes.iter().enumerate().filter(|(index, _)| *index != at);
     let top = others.filter(|(_, class)| class.parent.is_none());
     let needed = top.filter_map(|(_, class)| class.rate).fold(0, u64::saturating_add);
-    if options.rate.is_none() && derived > 0 {
-        sketch.rate = derived.saturating_mul(2);
-    }
+    sketch.rate = match options.rate {
+        Some(rate) => rate.bits_per_second().max(derived),
+        None if derived > 0 => derived.saturating_mul(2),
+        None => sketch.rate,
+    };
     let rate = sketch.rate.saturating_sub(needed.max(derived)).max(sketch.rate / 100).max(1);
     sketch.classes[at].rate = Some(rate);
     let note = format!(
@@ -183,6 +194,16 @@ fn link_rate(classes: &[Class], root: u16) -> u64 {
     most.max(sum)
 }
 
+/// Whether the top classes limit the link by themselves: each has a ceiling or an upper limit.
+fn is_limited(classes: &[Class], root: u16) -> bool {
+    let mut top = classes.iter().filter(|class| class.parent == (root, 0)).peekable();
+    let limited = |class: &Class| {
+        let options = &class.options;
+        options.kind == "htb" || options.ceil.is_some() || options.upper_limit.is_some()
+    };
+    top.peek().is_some() && top.all(limited)
+}
+
 /// Adds classes, queues and rules; returns the class of packets that HTB sends past its classes.
 fn add_classes(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Option<usize> {
     let kind = lowering.discipline.kind.clone();
@@ -194,6 +215,10 @@ fn add_classes(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Option<usi
     let Lowering { device, names, sketch, discipline, root, line, inner, .. } = lowering;
     let (root, line) = (*root, *line);
     sketch.parameters.clone_from(&discipline.parameters);
+    if discipline.kind == "hfsc" {
+        let keys = ["rules", "limit_credit"];
+        sketch.parameters.extend(keys.map(|key| (key, quoted("linux"))));
+    }
     if sketch.scheduler != "htb" {
         sketch.scheduler = weir_scheduler(discipline);
     }
@@ -506,7 +531,7 @@ fn lower_to(class: &mut SketchClass, rate: u64) {
     class.rate = class.rate.map(|own| own.min(rate));
     let ceil = class.keys.iter_mut().find(|key| key.0 == "ceil");
     let lower = |value: &str| {
-        let own = value.trim_matches('"').parse::<weir_core::units::Rate>();
+        let own = value.trim_matches('"').parse::<Rate>();
         own.is_ok_and(|own| own.bits_per_second() < rate)
     };
     if let Some(ceil) = ceil.filter(|ceil| !lower(&ceil.1)) {

@@ -61,10 +61,10 @@ fn the_rate_of_an_interface() {
         ("tc", &tree.replace("5mbit", "9mbit"), None, "9 Mbit/s"),
         ("altq", altq, None, "2 Mbit/s"),
         ("altq", "interface a fifoq\n", None, "1 Gbit/s"),
-        // `--rate` overrides a rate that is derived, and that of a shaper.
+        // `--rate` replaces no rate that the file has.
         ("tc", no_rate, Some(8), "8 Mbit/s"),
-        ("tc", shaper, Some(8), "8 Mbit/s"),
-        ("tc", tree, Some(8), "8 Mbit/s"),
+        ("tc", shaper, Some(8), "5 Mbit/s"),
+        ("tc", tree, Some(8), "7 Mbit/s"),
         ("altq", altq, Some(8), "2 Mbit/s"),
         ("altq", "interface a fifoq\n", Some(8), "8 Mbit/s"),
     ];
