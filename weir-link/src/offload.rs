@@ -20,7 +20,9 @@ use weir_core::packet::Checksum;
 
 pub use cut::Cut;
 use cut::transport_len;
-use layers::{ADDRESSES_LEN, ETHERNET_LEN, Network, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, protocol_of};
+use layers::{
+    ADDRESSES_LEN, ETHERNET_LEN, Network, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, protocol_of,
+};
 
 /// Length of the `virtio_net_hdr` that precedes a frame, in bytes.
 pub const OFFLOAD_HEADER_LEN: usize = 10;

@@ -10,8 +10,8 @@ use super::{
     put,
 };
 
-/// Bound: bytes of a joined packet, with its headers: what interfaces take unless they say that
-/// they take more.
+/// Bound: bytes of a joined packet, with its headers, the most that interfaces take by default; the
+/// segments beyond begin another one.
 pub(crate) const JOINED_MAX: usize = 65_535;
 /// Bytes of the longest headers, with the `virtio_net_hdr` in front: Ethernet, IPv4 with all its
 /// options, TCP with all of its own.

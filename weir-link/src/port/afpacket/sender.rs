@@ -28,14 +28,14 @@ pub(super) struct Sender {
     heads: Box<[[u8; JOINED_HEAD_MAX]; JOINED_PER_CALL]>,
 }
 
-/// Bound: joined packets of one system call: each has two frames at least.
+/// Bound: joined packets of one system call; it is never reached, as each has two frames.
 const JOINED_PER_CALL: usize = BATCH / 2;
-/// Bound: joined packets in a row that an interface refuses before it gets none any more.
+/// Bound: joined packets that an interface refuses in a row; after that it gets each frame alone.
 const JOINED_REFUSED_MAX: u32 = 8;
-/// What says that a frame is as it shall be on the wire.
+/// In front of a frame that is as it shall be on the wire.
 const FINISHED: [u8; OFFLOAD_HEADER_LEN] = [0; OFFLOAD_HEADER_LEN];
 
-/// What a system call came to.
+/// The result of a system call.
 pub(super) enum Outcome {
     /// The kernel took so many leading frames, so many packets of which joined several.
     Sent(usize, u64),
@@ -93,7 +93,7 @@ impl Sender {
                 }
                 Outcome::Sent(counts.iter().sum(), joined as u64)
             }
-            Err(cause) if is_joined && !is_for_later(&cause) => {
+            Err(cause) if is_joined && is_refusal(&cause) => {
                 self.refused += 1;
                 Outcome::RefusedJoined
             }
@@ -117,9 +117,9 @@ fn joinable(pool: &FramePool, frames: &[FrameId]) -> usize {
     run.min((JOINED_MAX - first.len()) / payload.max(1) + 1)
 }
 
-/// Returns whether the kernel will take more when the interface has sent some.
-fn is_for_later(cause: &io::Error) -> bool {
-    matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
+/// Returns whether the packet itself may be at fault: the interface does not cut such, or so long.
+fn is_refusal(cause: &io::Error) -> bool {
+    matches!(cause.raw_os_error(), Some(libc::ENOBUFS | libc::EMSGSIZE | libc::EINVAL))
 }
 
 /// Packets for one system call, as parts of memory.
