@@ -2,8 +2,8 @@
 //!
 //! A leaf is one cache line: its first packet, its counts, and the backlog up to which its dropper
 //! need not be called. Further packets wait in the slots of one table, chained, so no packet
-//! allocates but the one that doubles the table. Invariant: every slot is in exactly one chain, that
-//! of a leaf or the free one; a leaf's count is that of its chain.
+//! allocates but the one that doubles the table. Invariant: every slot is in exactly one chain,
+//! that of a leaf or the free one; a leaf's count is that of its chain.
 
 use super::droppers::Droppers;
 use super::drops::Drops;

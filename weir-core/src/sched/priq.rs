@@ -1,9 +1,9 @@
 //! Strict priority, as ALTQ numbers it: the larger number first [algorithms §7].
 //!
-//! Leaves of one priority take turns, a packet each, in the order of declaration. As in Linux's PRIO
-//! `[linux]`, an empty leaf is asked for a packet whenever one of lower priority sends, or none at
-//! all: then its flow queues forget their turns. Invariant: `busy` has a bit for each priority at
-//! which a leaf waits, so the cost does not grow with the leaves.
+//! Leaves of one priority take turns, a packet each, in the order of declaration. As in Linux's
+//! PRIO `[linux]`, an empty leaf is asked for a packet whenever one of lower priority sends, or
+//! none at all: then its flow queues forget their turns. Invariant: `busy` has a bit for each
+//! priority at which a leaf waits, so the cost does not grow with the leaves.
 
 use super::{
     Calls, Changes, ClassSpec, Cost, Descriptor, Discipline, Explains, Head, Promises, Refit,

@@ -8,25 +8,17 @@
 //!
 //! Times are in units of 2^-40 ns. A slope is the time of a byte, rounded up: never faster than its
 //! rate, and slower by less than 10^-9 of it up to 8 Tbit/s. No other rounding adds up. With
-//! `rules = "linux"` a curve is computed as there (`ticks.rs`). Invariant: times stay within [`FAR`]
-//! of zero, so no sum of two overflows.
+//! `rules = "linux"` a curve is computed as there (`ticks.rs`). Invariant: times stay within
+//! [`FAR`] of zero, so no sum of two overflows.
 
+use super::runtime::{FAR, FRACTION_BITS, Runtime, Spec};
 use super::ticks::Slopes;
 use crate::parameter::Params;
-use crate::state::state;
-use crate::units::{Bytes, Duration, Instant, Rate};
+use crate::units::{Bytes, Instant, Rate};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::num::NonZeroU32;
-
-/// A curve as written: `m1` bit/s, which may be 0, for `d`, then `m2`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Spec {
-    pub(super) m1: u64,
-    pub(super) d: Duration,
-    pub(super) m2: Rate,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shape {
@@ -67,14 +59,6 @@ pub(super) struct Lines {
     offset: i128,
 }
 
-/// A runtime curve: when each of its lines reaches what was served. With Linux's arithmetic these
-/// are other numbers, which `ticks.rs` packs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Runtime {
-    pub(super) first: i128,
-    pub(super) second: i128,
-}
-
 /// The curves that classes have, each once.
 pub(super) struct Curves {
     rules: Rules,
@@ -85,22 +69,6 @@ pub(super) struct Curves {
 /// The number of a curve, from 1, so that an optional one takes no more room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct CurveId(NonZeroU32);
-
-impl Spec {
-    /// One slope from the start.
-    pub(super) const fn linear(rate: Rate) -> Self {
-        Self { m1: 0, d: Duration::ZERO, m2: rate }
-    }
-
-    /// How far apart the starts of the two lines are: `d` * |`m1` - `m2`| / `m2`, rounded down.
-    fn offset(self) -> i128 {
-        let m2 = u128::from(self.m2.bits_per_second());
-        let product = u128::from(self.d.as_nanos()) * u128::from(self.m1).abs_diff(m2);
-        let (whole, rest) = (product / m2, product % m2);
-        let whole = whole.min(FAR as u128 >> FRACTION_BITS) << FRACTION_BITS;
-        ((whole + (rest << FRACTION_BITS) / m2) as i128).min(FAR)
-    }
-}
 
 impl Rules {
     /// The rules that the link's parameters name.
@@ -180,7 +148,7 @@ impl Curve {
 impl Lines {
     fn new(spec: Spec) -> Self {
         let shape = match spec.m1.cmp(&spec.m2.bits_per_second()) {
-            _ if spec.d == Duration::ZERO => Shape::Linear,
+            _ if spec.d.as_nanos() == 0 => Shape::Linear,
             Ordering::Equal => Shape::Linear,
             Ordering::Greater => Shape::Concave,
             Ordering::Less if spec.m1 > 0 => Shape::Convex,
@@ -242,23 +210,6 @@ impl Lines {
             Shape::Delayed if bytes > 0 => runtime.first = FAR,
             Shape::Delayed => {}
         }
-    }
-}
-
-impl Runtime {
-    /// Of a class that was never served.
-    pub(super) const IDLE: Runtime = Runtime { first: -FAR, second: -FAR };
-
-    /// Checks a loaded state: both values are within `FAR`.
-    fn is_sound(&self) -> bool {
-        let within = -FAR..=FAR;
-        within.contains(&self.first) && within.contains(&self.second)
-    }
-
-    #[inline]
-    fn delay(&mut self, time: i128) {
-        self.first = (self.first + time).clamp(-FAR, FAR);
-        self.second = (self.second + time).clamp(-FAR, FAR);
     }
 }
 
@@ -326,15 +277,10 @@ pub(super) fn length(bytes: Bytes) -> u32 {
     bytes.get().min(u64::from(u32::MAX)) as u32
 }
 
-pub(super) const FRACTION_BITS: u32 = 40;
-/// Further than any instant (2^104), and than any packet's time (2^106): times are held there.
-pub(super) const FAR: i128 = 1 << 120;
-
-state!(Runtime { first, second; check: Runtime::is_sound });
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Duration;
 
     fn rate(bits: u64) -> Rate {
         Rate::new(bits).expect("rows hold no zero")

@@ -8,8 +8,9 @@
 //! active class stands in `latest` and either in `fitting` or, if its fit time was in the future
 //! when it was last looked at, in `held`, in the lane of its family.
 
-use super::curve::{Curve, CurveId, Curves, FAR, Rules, Runtime};
+use super::curve::{Curve, CurveId, Curves, Rules};
 use super::params::ClassPlan;
+use super::runtime::{FAR, Runtime};
 use super::ticks;
 use super::upper_limit::{self, UpperLimit};
 use crate::ids::{ClassId, LeafId};

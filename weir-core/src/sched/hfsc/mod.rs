@@ -30,6 +30,7 @@ mod curve;
 mod link_share;
 mod params;
 mod real_time;
+mod runtime;
 #[cfg(test)]
 mod tests;
 mod ticks;

@@ -1,6 +1,6 @@
 //! The parameters of HFSC, and the curves that they give a class [algorithms §6.1].
 
-use super::curve::Spec;
+use super::runtime::Spec;
 use crate::ids::ClassId;
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::sched::Tree;

@@ -7,8 +7,9 @@
 //! Linux's rules that of the leaf that was eligible first. Invariant: a backlogged leaf with a
 //! real-time curve stands in one lane of `order`, others in none.
 
-use super::curve::{CurveId, Curves, Rules, Runtime, fine, round_up};
+use super::curve::{CurveId, Curves, Rules, fine, round_up};
 use super::params::ClassPlan;
+use super::runtime::Runtime;
 use crate::ids::LeafId;
 use crate::order::heap::Heaps;
 use crate::sched::Kin;

@@ -1,7 +1,7 @@
 //! The worked examples of [algorithms §6.8], the order of equals, and what is refused.
 
-use super::curve::Spec;
 use super::params::ClassPlan;
+use super::runtime::Spec;
 use super::*;
 use crate::parameter::Params;
 use crate::sched::ClassSpec;

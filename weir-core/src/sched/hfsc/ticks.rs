@@ -6,7 +6,7 @@
 //! each; so a curve that is started anew loses up to a byte. Invariant: times stay below
 //! [`TICKS_MAX`], so none overflows, also of a loaded state that is forged.
 
-use super::curve::{FRACTION_BITS, Runtime, Spec};
+use super::runtime::{FRACTION_BITS, Runtime, Spec};
 use crate::units::Rate;
 
 /// A curve prepared for packets.
@@ -213,13 +213,13 @@ const RUN_BITS: u32 = 14;
 /// A tick is 64 ns, in the unit of the exact form.
 const TICK_SHIFT: u32 = FRACTION_BITS + 6;
 const TICKS_PER_SECOND: u128 = 1_000_000_000 >> 6;
-/// Bound: times of a curve in ticks, 73 years; later ones are held there.
+/// In ticks, 73 years: later times of a curve are held there.
 const TICKS_MAX: u64 = 1 << 55;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Duration, Instant};
+    use crate::units::Duration;
 
     fn slopes(m1: u64, millis: u64, m2: u64) -> Slopes {
         let m2 = Rate::new(m2).expect("rows hold no zero");
@@ -228,7 +228,7 @@ mod tests {
 
     /// The start of a tick, counted from the epoch.
     fn at(ticks: u64) -> i128 {
-        super::super::curve::fine(Instant::from_nanos(ticks << 6))
+        i128::from(ticks * 64) << FRACTION_BITS
     }
 
     #[test]

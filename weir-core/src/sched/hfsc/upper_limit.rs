@@ -13,8 +13,9 @@
 //! and a packet [algorithms §6.7]; so a limit of at least *s* with that much credit never holds it
 //! back. Invariant: `credit_max` is at least `credit_left`.
 
-use super::curve::{CurveId, Curves, Runtime, Spec, fine, round_up};
+use super::curve::{CurveId, Curves, fine, round_up};
 use super::params::ClassPlan;
+use super::runtime::{Runtime, Spec};
 use crate::ids::ClassId;
 use crate::parameter::Params;
 use crate::sched::Tree;
