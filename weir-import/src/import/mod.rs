@@ -20,7 +20,7 @@ use sketch::Sketch;
 pub use tc::kernel;
 use weir_core::units::Rate;
 use weir_policy::codes;
-use weir_policy::finding::{Draft, Outcome, Place, Report, Severity, Source, Span};
+use weir_policy::finding::{Draft, Outcome, Place, Report, Severity, Source};
 use weir_policy::reader::decode;
 
 /// A configuration language that Weir reads.
@@ -115,22 +115,27 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
     let policies = sketches.into_iter().filter_map(|sketch| imported(sketch, &mut reading));
     let policies: Vec<_> = policies.collect();
     if policies.is_empty() && !reading.report.failed() {
-        let mut message = "the file shapes no interface, so there is no policy to write".to_owned();
-        let reasons = reading.reasons();
-        let lost = !reasons.is_empty();
-        if lost {
-            message += &format!(": {}", reasons.join("; "));
-        }
-        let draft = Draft::new(&codes::NOTHING_IMPORTED, Span::default(), message);
-        let summary = language.summary;
-        let cure = || match lost {
-            true => "write a policy by hand for what Weir does not have".to_owned(),
-            false => format!("check that the file is {summary}"),
-        };
-        reading.report.push(draft.cure(reading.way_out.map_or_else(cure, str::to_owned)));
+        nothing(language, &mut reading);
     }
     let (report, lines) = reading.finish();
     report.finish(Some(Import { policies, lines }))
+}
+
+/// Reports that no policy came of the file, with the reasons of what is lost.
+fn nothing(language: &Language, reading: &mut Reading) {
+    let mut message = "the file shapes no interface, so there is no policy to write".to_owned();
+    let reasons = reading.reasons();
+    let lost = !reasons.is_empty();
+    if lost {
+        message += &format!(": {}", reasons.join("; "));
+    }
+    let cure = match lost {
+        true => "write a policy by hand for what Weir does not have".to_owned(),
+        false => format!("check that the file is {}", language.summary),
+    };
+    let cure = reading.way_out.map_or(cure, str::to_owned);
+    let span = reading.first_lost().unwrap_or_default();
+    reading.report.push(Draft::new(&codes::NOTHING_IMPORTED, span, message).cure(cure));
 }
 
 /// Writes a sketch as a policy and checks it.
