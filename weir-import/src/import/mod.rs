@@ -8,9 +8,15 @@
 mod altq;
 mod altq_classes;
 mod altq_meters;
+pub mod known;
+mod libreqos;
 mod lines;
+mod mqc;
 mod pf;
+mod routeros;
 mod sketch;
+mod sqm;
+mod systemd;
 mod tc;
 mod words;
 
@@ -39,6 +45,8 @@ pub struct Options {
     pub rate: Option<Rate>,
     /// The interface of lines that name none, as `tc class show dev NAME` prints them.
     pub device: Option<String>,
+    /// The text of the `network.json` beside LibreQoS's `ShapedDevices.csv`.
+    pub network: Option<String>,
 }
 
 /// The fate of a statement.
@@ -177,4 +185,13 @@ pub(crate) fn tc_burst(burst: u64, rate: u64) -> u64 {
 }
 
 /// The languages in the order of the help.
-pub const LANGUAGES: &[Language] = &[altq::LANGUAGE, pf::LANGUAGE, tc::LANGUAGE];
+pub const LANGUAGES: &[Language] = &[
+    altq::LANGUAGE,
+    pf::LANGUAGE,
+    tc::LANGUAGE,
+    sqm::LANGUAGE,
+    systemd::LANGUAGE,
+    routeros::LANGUAGE,
+    mqc::LANGUAGE,
+    libreqos::LANGUAGE,
+];

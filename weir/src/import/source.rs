@@ -40,7 +40,10 @@ impl Import {
                 Script { path: PathBuf::from(script), arguments: arguments.to_vec(), time_max };
             return of_script(&script, output);
         }
-        let file = self.file.as_ref().expect("clap wants a file without the others");
+        let Some(file) = &self.file else {
+            let other = if self.language == "tc" { ", or `--from-kernel`, or `--run SCRIPT`" } else { "" };
+            return Err(format!("`weir import {}` wants a FILE{other}", self.language));
+        };
         let name = file.display().to_string();
         let bytes = input::read(file).map_err(|error| format!("cannot read {name}: {error}"))?;
         Ok(Source { name, bytes, called: Vec::new(), is_cut: false })

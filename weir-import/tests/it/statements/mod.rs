@@ -70,7 +70,7 @@ fn the_rate_of_an_interface() {
     ];
     for (language, text, rate, wanted) in rows {
         let rate = rate.and_then(|mbit: u64| Rate::new(mbit * 1_000_000));
-        let options = Options { rate, device: None };
+        let options = Options { rate, device: None, ..Options::default() };
         let language = import::find(language).expect("rows name languages");
         let import = import::read(language, text.as_bytes(), "f", &options).plan;
         let policy = &import.expect("rows are right").policies[0].policy;
