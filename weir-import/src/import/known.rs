@@ -48,11 +48,7 @@ fn has_key(text: &str, keys: &[&str]) -> bool {
     begins && keys.iter().any(|key| text.contains(&format!("\"{key}")))
 }
 
-const fn line(
-    name: &'static str,
-    noun: &'static str,
-    is_line: fn(&[&str]) -> bool,
-) -> Known {
+const fn line(name: &'static str, noun: &'static str, is_line: fn(&[&str]) -> bool) -> Known {
     Known { name, noun, instead: None, is_text: |_| false, is_line }
 }
 
@@ -84,7 +80,9 @@ const KNOWN: [Known; 14] = [
             "write a class for each queue of its scheduler policy, with `rate` and `ceil` from \
              `cir` and `pir` (docs/guide/from-other-tools.md)",
         ),
-        is_text: |text| has_key(text, &["openconfig-qos", "scheduler-policies", "forwarding-groups"]),
+        is_text: |text| {
+            has_key(text, &["openconfig-qos", "scheduler-policies", "forwarding-groups"])
+        },
         is_line: |_| false,
     },
     Known {
@@ -106,9 +104,11 @@ const KNOWN: [Known; 14] = [
     line("sqm", "an OpenWrt configuration of sqm", |words| {
         matches!(words, ["config", "queue", ..] | ["package", "sqm"])
     }),
-    line("systemd", "a .network file of systemd-networkd", |words| {
-        matches!(words, [one] if SECTIONS.contains(one))
-    }),
+    line(
+        "systemd",
+        "a .network file of systemd-networkd",
+        |words| matches!(words, [one] if SECTIONS.contains(one)),
+    ),
     line("routeros", "a configuration of RouterOS", |words| {
         words[0] == "/queue" || words[0].starts_with("/queue/")
     }),
@@ -125,8 +125,11 @@ const KNOWN: [Known; 14] = [
                 ["ipfw" | "/sbin/ipfw" | "${fwcmd}" | "$cmd" | "dnctl", rest @ ..] => rest,
                 words => words,
             };
-            matches!(words, ["pipe" | "queue" | "sched", _, "config", ..])
-                || matches!(words, ["add", .., _] if words.contains(&"pipe") || words.contains(&"queue"))
+            match words {
+                ["pipe" | "queue" | "sched", _, "config", ..] => true,
+                ["add", rest @ ..] => rest.contains(&"pipe") || rest.contains(&"queue"),
+                _ => false,
+            }
         },
     ),
     foreign(

@@ -1,6 +1,6 @@
-//! Imports LibreQoS's own files: the circuits of `ShapedDevices.csv` and the sites and access points
-//! of `network.json`. One policy for each direction: a class of `htb` a node and a circuit, whose
-//! addresses lead to it.
+//! Imports LibreQoS's own files: the circuits of `ShapedDevices.csv` and the sites and access
+//! points of `network.json`. One policy for each direction: a class of `htb` a node and a circuit,
+//! whose addresses lead to it.
 //!
 //! Rates are kept as they are: LibreQoS sells more than there is, and so may a policy that says
 //! `oversubscribe`.
@@ -237,7 +237,8 @@ impl Network {
         line: LineId,
         reading: &mut Reading,
     ) -> Option<usize> {
-        let named = |one: &Node| one.name == name || !id.is_empty() && one.id.as_deref() == Some(id);
+        let named =
+            |one: &Node| one.name == name || !id.is_empty() && one.id.as_deref() == Some(id);
         if let Some(at) = self.nodes.iter().position(named) {
             return Some(at);
         }
@@ -273,7 +274,8 @@ impl Network {
             sketch.classes.push(class);
         }
         for (at, circuit) in self.circuits.iter().enumerate() {
-            let mut class = Class::new(format!("circuit-{}", circuit.id), circuit.parent, circuit.line);
+            let mut class =
+                Class::new(format!("circuit-{}", circuit.id), circuit.parent, circuit.line);
             let (least, most) = circuit.rates[direction];
             class.rate = Some(least);
             class.keys.push(("ceil", rate_value(most)));
@@ -290,6 +292,7 @@ impl Network {
         rest.leaf_keys.push(("prio", UNLISTED_PRIO.to_string()));
         rest.queue = vec![("dropper", quoted("fq-codel"))];
         rest.default = true;
+        reading.noted(head, "packets of no circuit share a quarter of the link: class `unlisted`");
         sketch.classes.push(rest);
         sketch
     }

@@ -172,20 +172,33 @@ impl File {
             reading.error(&codes::DECLARED_TWICE, span, message, "rename one of them");
             return None;
         }
-        let parent = Some(text("parent").to_owned()).filter(|name| !["", "none"].contains(&name.as_str()));
+        let parent =
+            Some(text("parent").to_owned()).filter(|name| !["", "none"].contains(&name.as_str()));
         let queues = [up.to_owned(), down.to_owned()];
-        self.queues.push(Queue { line, name, parent, targets, others, least, most, priority, queues });
+        self.queues.push(Queue {
+            line,
+            name,
+            parent,
+            targets,
+            others,
+            least,
+            most,
+            priority,
+            queues,
+        });
         Some(())
     }
 
     /// Reads a line of `/queue type`.
     fn kind(&mut self, values: &Values, line: LineId, reading: &mut Reading) {
         let text = |key: &str| values.get(key).map(|word| word.text.as_str()).unwrap_or_default();
-        let (keys, note) = kind(text("kind"), &|key| Some(text(key)).filter(|text| !text.is_empty()));
+        let (keys, note) =
+            kind(text("kind"), &|key| Some(text(key)).filter(|text| !text.is_empty()));
         if let Some(note) = note {
             reading.approximated(line, note);
         }
-        let known = ["name", "kind", "pfifo-limit", "bfifo-limit", "pcq-classifier", "fq-codel-limit"];
+        let known =
+            ["name", "kind", "pfifo-limit", "bfifo-limit", "pcq-classifier", "fq-codel-limit"];
         let other = values.keys().find(|key| !known.contains(&key.as_str()));
         if let Some(other) = other {
             reading.approximated(line, format!("`{other}` is left at its default"));
@@ -199,7 +212,10 @@ impl File {
         let (keys, note) = own.unwrap_or_else(|| {
             let built_in = BUILT_IN.iter().find(|row| row.0 == name);
             let Some((_, of_kind, option, value)) = built_in else {
-                return (limit("50 packets"), Some("the file has no type of this name: 50 packets"));
+                return (
+                    limit("50 packets"),
+                    Some("the file has no type of this name: 50 packets"),
+                );
             };
             kind(of_kind, &|key| Some(*value).filter(|_| key == *option))
         });
@@ -239,12 +255,16 @@ impl File {
         }
         self.give_rules(side, &order, &mut sketch);
         raise_parents(&mut sketch);
-        let tops = sketch.classes.iter().filter(|class| class.parent.is_none());
-        let taken = tops.filter_map(|class| class.rate).fold(0, u64::saturating_add);
+        let tops = (0..order.len()).filter(|at| sketch.classes[*at].parent.is_none());
+        let most = tops.map(|at| Some(self.queues[order[at]].most[side]).filter(|most| *most > 0));
+        let taken = most.map(|most| most.unwrap_or(link)).fold(0, u64::saturating_add);
         let mut rest = Class::new("unlimited", None, first);
         rest.rate = Some(link.saturating_sub(taken).max(link / 100).max(1));
         rest.keys.push(("ceil", rate_value(link)));
         rest.default = true;
+        let note = "packets of no queue, which RouterOS does not limit, go to class `unlimited`: \
+                    it is sure of what the limits of the queues leave";
+        reading.approximated(first, note);
         sketch.classes.push(rest);
         sketch
     }
@@ -258,9 +278,8 @@ impl File {
             let before = order.len();
             for (at, queue) in self.queues.iter().enumerate() {
                 let parent = queue.parent.as_ref().filter(|parent| known(parent));
-                let there = |parent: &String| {
-                    order.iter().any(|one| self.queues[*one].name == *parent)
-                };
+                let there =
+                    |parent: &String| order.iter().any(|one| self.queues[*one].name == *parent);
                 if !order.contains(&at) && parent.is_none_or(there) {
                     order.push(at);
                 }
@@ -314,7 +333,8 @@ fn raise_parents(sketch: &mut Sketch) {
         let children = sketch.classes.iter().filter(|class| class.parent == Some(at));
         let sum = children.filter_map(|class| class.rate).fold(0, u64::saturating_add);
         let ceil = sketch.classes[at].keys.iter().find(|key| key.0 == "ceil");
-        let ceil = ceil.and_then(|key| key.1.trim_matches('"').parse::<weir_core::units::Rate>().ok());
+        let ceil =
+            ceil.and_then(|key| key.1.trim_matches('"').parse::<weir_core::units::Rate>().ok());
         let most = ceil.map_or(u64::MAX, |rate| rate.bits_per_second());
         let class = &mut sketch.classes[at];
         class.rate = class.rate.map(|rate| rate.max(sum.min(most)));
@@ -369,7 +389,9 @@ fn addresses(text: &str, key: &str, line: LineId, reading: &mut Reading) -> Opti
         match length {
             "0" => return Some(Vec::new()),
             "" => found.push(part.to_owned()),
-            text if number(text).is_some_and(|length| length <= most) => found.push(part.to_owned()),
+            text if number(text).is_some_and(|length| length <= most) => {
+                found.push(part.to_owned())
+            }
             _ => reading.approximated(line, format!("`{part}` is left out: it is no network")),
         }
     }
@@ -493,7 +515,8 @@ const BUILT_IN: [(&str, &str, &str, &str); 12] = [
 const OF_MARKS: &str = "its packets have a mark of the router's firewall, which is not in them: \
                         write the conditions of the mark as `match` in a class";
 const OF_TREE: &str = "a queue of the tree has the packets of a mark of the router's firewall, \
-                       which is not in them: write the conditions of the mark as `match` in a class";
+                       which is not in them: write the conditions of the mark as `match` in a \
+                       class";
 /// The rate of a queue without `limit-at`.
 const LEAST_RATE: u64 = 1000;
 /// Bound: simple queues of a file; further ones are reported as lost.

@@ -93,6 +93,12 @@ fn sections(text: &str, reading: &mut Reading) -> Vec<Queue> {
                 let key = (*key).to_owned();
                 queue.map(|queue| queue.options.insert(key, (id, value)));
             }
+            [first @ ("config" | "option" | "list"), ..] => {
+                let wants = if *first == "config" { "a type" } else { "a key and one value" };
+                let message = format!("`{first}` wants {wants}");
+                let cure = "write it in quotes, as in `option interface 'eth1'`";
+                reading.error(&codes::INCOMPLETE, span, message, cure);
+            }
             [first, ..] => {
                 let known = ["config", "option", "list"];
                 reading.unknown((first, words[0].span), "line of UCI", &known);
@@ -269,14 +275,22 @@ impl Queue {
                 self.push(commands, format!("{qdisc} parent 1: handle 110: {leaf}"), added.clone());
             }
             Shape::One => {
-                self.push(commands, format!("{qdisc} root handle 1: {stab} htb default 10"), vec![]);
+                self.push(
+                    commands,
+                    format!("{qdisc} root handle 1: {stab} htb default 10"),
+                    vec![],
+                );
                 let text = format!("{class} parent 1: classid 1:10 htb rate {rate}kbit {timing}");
                 self.push(commands, text, Vec::new());
                 let text = format!("{qdisc} parent 1:10 handle 110: {leaf}");
                 self.push(commands, text, added.clone());
             }
             Shape::Three => {
-                self.push(commands, format!("{qdisc} root handle 1: {stab} htb default 12"), vec![]);
+                self.push(
+                    commands,
+                    format!("{qdisc} root handle 1: {stab} htb default 12"),
+                    vec![],
+                );
                 let text = format!("{class} parent 1: classid 1:1 htb rate {rate}kbit {timing}");
                 self.push(commands, text, Vec::new());
                 self.three(one, &timing, commands);

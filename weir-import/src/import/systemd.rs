@@ -42,6 +42,8 @@ enum Value {
     Rate(&'static str),
     /// This word, and bytes: K is 1024.
     Size(&'static str),
+    /// The same, where tc wants a number.
+    Bytes(&'static str),
     /// This word, and a time; a number alone is in seconds.
     Time(&'static str),
     /// This word, and whole seconds.
@@ -56,7 +58,8 @@ enum Value {
 
 fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     let (sections, device) = sections(text, reading);
-    let device = options.device.clone().or(device).unwrap_or_else(|| "interface".to_owned());
+    let device = options.device.clone().or(device).filter(|name| !name.is_empty());
+    let device = device.unwrap_or_else(|| "interface".to_owned());
     let mut sorted: Vec<(usize, Command)> = Vec::new();
     for section in &sections {
         if let Some(words) = section.words(&device, reading) {
@@ -107,7 +110,9 @@ fn sections(text: &str, reading: &mut Reading) -> (Vec<Section>, Option<String>)
         let word = Word { text: value.to_owned(), span: Span { start: end - value.len(), end } };
         match inside {
             "Match" if key == "Name" => {
-                device = value.split_whitespace().next().map(str::to_owned);
+                // The first of several names, without the `*` of a pattern.
+                let name = value.split_whitespace().next();
+                device = name.map(|name| name.trim_end_matches('*').to_owned());
             }
             "Match" => {}
             _ if lost.is_some() => {}
@@ -160,7 +165,11 @@ impl Section {
             }
         }
         if self.is_at_root() {
-            let root = if self.kind.is_class { vec![one("parent"), one("root")] } else { vec![one("root")] };
+            let root = if self.kind.is_class {
+                vec![one("parent"), one("root")]
+            } else {
+                vec![one("root")]
+            };
             words.extend(root);
         }
         words.extend(place);
@@ -184,6 +193,10 @@ impl Value {
             }
             Self::Size(name) => {
                 let bytes = multiple(text, 1024).map(|bytes| format!("{bytes}b"));
+                ("a size such as 15K", pair(name, bytes))
+            }
+            Self::Bytes(name) => {
+                let bytes = multiple(text, 1024).map(|bytes| bytes.to_string());
                 ("a size such as 15K", pair(name, bytes))
             }
             Self::Time(name) => {
@@ -228,7 +241,9 @@ fn parents_first(commands: Vec<Command>) -> Vec<Command> {
     while !open.is_empty() {
         let waits = |one: &Command| {
             let parent = id(one, "parent").filter(|_| one.words[0].text == "class");
-            parent.is_some_and(|parent| open.iter().any(|other| id(other, "classid") == Some(parent.clone())))
+            parent.is_some_and(|parent| {
+                open.iter().any(|other| id(other, "classid") == Some(parent.clone()))
+            })
         };
         let at = open.iter().position(|one| !waits(one)).unwrap_or(0);
         sorted.push(open.remove(at));
@@ -348,7 +363,7 @@ const QUICK_CLASS: [Key; 2] =
 const FLOWS: [Key; 8] = {
     let [target, interval, ecn, threshold] = CODEL;
     let flows = ("Flows", Value::Plain("flows"));
-    let quantum = ("QuantumBytes", Value::Size("quantum"));
+    let quantum = ("QuantumBytes", Value::Bytes("quantum"));
     let memory = ("MemoryLimitBytes", Value::Size("memory_limit"));
     [PACKETS, flows, quantum, memory, target, interval, ecn, threshold]
 };
@@ -373,21 +388,13 @@ const SECTIONS: [Kind; 27] = [
     qdisc("HierarchyTokenBucket", "htb", &HTB),
     class("HierarchyTokenBucketClass", "htb", &HTB_CLASS),
     qdisc("DeficitRoundRobinScheduler", "drr", &[]),
-    class(
-        "DeficitRoundRobinSchedulerClass",
-        "drr",
-        &[("QuantumBytes", Value::Size("quantum"))],
-    ),
+    class("DeficitRoundRobinSchedulerClass", "drr", &[("QuantumBytes", Value::Size("quantum"))]),
     qdisc("QuickFairQueueing", "qfq", &[]),
     class("QuickFairQueueingClass", "qfq", &QUICK_CLASS),
     qdisc("FairQueueingControlledDelay", "fq_codel", &FLOWS),
     qdisc("ControlledDelay", "codel", &ONE),
     qdisc("PIE", "pie", &[PACKETS]),
-    qdisc(
-        "StochasticFairnessQueueing",
-        "sfq",
-        &[("PerturbPeriodSec", Value::Seconds("perturb"))],
-    ),
+    qdisc("StochasticFairnessQueueing", "sfq", &[("PerturbPeriodSec", Value::Seconds("perturb"))]),
     qdisc("PFIFO", "pfifo", &[PACKETS]),
     qdisc("BFIFO", "bfifo", &[BYTES]),
     qdisc("PFIFOHeadDrop", "pfifo_head_drop", &[PACKETS]),

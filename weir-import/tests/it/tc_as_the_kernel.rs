@@ -16,7 +16,12 @@ class add dev a parent 1:1 classid 1:30 htb rate 10mbit
 fn read(text: &str, rate: Option<&str>) -> Import {
     let language = import::find("tc").expect("it is a language");
     let rate = rate.map(|rate| rate.parse().expect("rows hold rates"));
-    let outcome = import::read(language, text.as_bytes(), "f", &Options { rate, device: None, ..Options::default() });
+    let outcome = import::read(
+        language,
+        text.as_bytes(),
+        "f",
+        &Options { rate, device: None, ..Options::default() },
+    );
     assert!(outcome.plan.is_some(), "{text}\n{:#?}", outcome.findings);
     let import = outcome.plan.expect("errors were ruled out");
     for one in &import.policies {

@@ -41,7 +41,8 @@ impl Import {
             return of_script(&script, output);
         }
         let Some(file) = &self.file else {
-            let other = if self.language == "tc" { ", or `--from-kernel`, or `--run SCRIPT`" } else { "" };
+            let other =
+                if self.language == "tc" { ", or `--from-kernel`, or `--run SCRIPT`" } else { "" };
             return Err(format!("`weir import {}` wants a FILE{other}", self.language));
         };
         let name = file.display().to_string();

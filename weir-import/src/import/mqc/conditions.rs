@@ -59,13 +59,12 @@ fn condition(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<C
     let found = match field {
         "any" => Some(Condition::Rules(vec![Vec::new()])),
         "dscp" => dscps(rest.iter().map(|text| dscp(text)).collect()),
-        "precedence" => dscps(rest.iter().map(|text| precedence(text)).try_fold(
-            Vec::new(),
-            |mut all, one| {
+        "precedence" => {
+            dscps(rest.iter().map(|text| precedence(text)).try_fold(Vec::new(), |mut all, one| {
                 all.extend(one?);
                 Some(all)
-            },
-        )),
+            }))
+        }
         "access-group" => {
             let name = words.rest().last()?.text.clone();
             Some(Condition::List(name))

@@ -94,14 +94,22 @@ fn sketch(
 impl Tree<'_> {
     /// Adds the classes of a policy-map.
     fn level(&mut self, map: &PolicyMap, above: &Above, reading: &mut Reading) {
-        let rates = rates(map, above.rate);
+        // The router adds it where the file does not.
         let default = PolicyClass::new(DEFAULT.to_owned(), map.line);
         let has_default = map.classes.iter().any(|class| class.name == DEFAULT);
         let added = (!has_default).then_some(&default);
-        let taken: u64 = rates.iter().fold(0, |sum: u64, rate| sum.saturating_add(*rate));
-        let rest = above.rate.saturating_sub(taken).max(above.rate / 100).max(1);
-        let all = map.classes.iter().zip(rates).chain(added.map(|class| (class, rest)));
-        for (class, rate) in all {
+        let classes: Vec<&PolicyClass> = map.classes.iter().chain(added).collect();
+        let mut rates = rates(&classes, above.rate);
+        let excess = rates.iter().fold(0, |sum: u64, rate| sum.saturating_add(*rate));
+        let excess = excess.saturating_sub(above.rate);
+        let largest = (0..rates.len()).max_by_key(|at| rates[*at]).unwrap_or_default();
+        if excess > 0 && excess <= above.rate / 500 {
+            rates[largest] -= excess;
+            let note = "classes without a bandwidth of their own have a thousandth of the rate, \
+                        and this one less by it";
+            reading.approximated(classes[largest].line, note);
+        }
+        for (class, rate) in classes.into_iter().zip(rates) {
             self.class(class, rate, above, reading);
         }
     }
@@ -160,13 +168,7 @@ impl Tree<'_> {
     }
 
     /// Returns the highest rate of a class.
-    fn ceil(
-        &self,
-        class: &PolicyClass,
-        rate: u64,
-        above: &Above,
-        reading: &mut Reading,
-    ) -> u64 {
+    fn ceil(&self, class: &PolicyClass, rate: u64, above: &Above, reading: &mut Reading) -> u64 {
         let whole = above.rate.max(rate);
         if let Some(shape) = class.shape {
             return shape.of(above.rate).clamp(rate, whole);
@@ -194,27 +196,28 @@ impl Share {
 }
 
 /// Returns the rate of each class of a level that shares `whole`.
-fn rates(map: &PolicyMap, whole: u64) -> Vec<u64> {
-    let mut rates: Vec<u64> = Vec::new();
-    for class in &map.classes {
+fn rates(classes: &[&PolicyClass], whole: u64) -> Vec<u64> {
+    let promised = |class: &&PolicyClass| {
         let policed = class.police.map(|row| row.0);
         let rate = match class.priority {
             Some((_, share)) => share.or(policed).map_or(whole / 100, |share| share.of(whole)),
             None => class.bandwidth.map_or(0, |share| share.of(whole)),
         };
-        rates.push(rate.min(whole));
-    }
+        rate.min(whole)
+    };
+    let mut rates: Vec<u64> = classes.iter().map(promised).collect();
     let taken = rates.iter().fold(0_u64, |sum, rate| sum.saturating_add(*rate));
     let rest = whole.saturating_sub(taken);
-    let ratios = map.classes.iter().filter_map(|class| match class.remaining {
-        Some(Share::Ratio(ratio)) => Some(ratio),
-        _ => None,
+    let remaining = shares_of_rest(classes);
+    let ratios = remaining.iter().map(|share| match share {
+        Some(Share::Ratio(ratio)) => *ratio,
+        _ => 0,
     });
     let (ratios, mut left) = (ratios.sum::<u64>().max(1), rest);
-    for (class, rate) in map.classes.iter().zip(&mut rates) {
-        let part = match class.remaining {
+    for (share, rate) in remaining.iter().zip(&mut rates) {
+        let part = match share {
             Some(Share::Ratio(ratio)) => {
-                (u128::from(rest) * u128::from(ratio) / u128::from(ratios)) as u64
+                (u128::from(rest) * u128::from(*ratio) / u128::from(ratios)) as u64
             }
             Some(share) => share.of(rest),
             None => continue,
@@ -222,18 +225,31 @@ fn rates(map: &PolicyMap, whole: u64) -> Vec<u64> {
         *rate = part.min(left);
         left -= *rate;
     }
-    // The last class has what no other is promised.
-    let open = |class: &PolicyClass| {
-        class.bandwidth.is_none() && class.remaining.is_none() && class.priority.is_none()
+    // What no class is promised belongs to those that ask for nothing.
+    let open = |at: &usize| {
+        let class = classes[*at];
+        class.bandwidth.is_none() && remaining[*at].is_none() && class.priority.is_none()
     };
-    let count = map.classes.iter().filter(|class| open(class)).count() as u64;
-    for (class, rate) in map.classes.iter().zip(&mut rates) {
-        if open(class) {
-            *rate = left / count.max(1);
+    let count = (0..classes.len()).filter(open).count() as u64;
+    for at in 0..classes.len() {
+        if open(&at) {
+            rates[at] = left / count.max(1);
         }
-        *rate = (*rate).max((whole / 1000).max(1));
+        rates[at] = rates[at].max((whole / 1000).max(1));
     }
     rates
+}
+
+/// Returns the part of the rest that each class has. Where others have ratios, that of a class
+/// without one is 1.
+fn shares_of_rest(classes: &[&PolicyClass]) -> Vec<Option<Share>> {
+    let is_ratio = |class: &&PolicyClass| matches!(class.remaining, Some(Share::Ratio(_)));
+    let ratios = classes.iter().any(is_ratio);
+    let share = |class: &&PolicyClass| {
+        let free = class.bandwidth.is_none() && class.priority.is_none();
+        class.remaining.or_else(|| (ratios && free).then_some(Share::Ratio(1)))
+    };
+    classes.iter().map(share).collect()
 }
 
 fn queue(class: &PolicyClass) -> Vec<super::Key> {
@@ -284,4 +300,3 @@ const KINDS: [(&str, u64); 8] = [
     ("ethernet", 10_000_000),
     ("serial", 1_544_000),
 ];
-

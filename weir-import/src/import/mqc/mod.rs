@@ -300,7 +300,11 @@ impl PolicyClass {
         let rate = share(words, 1, reading)?;
         let burst = words.rest().iter().find_map(|word| number(&word.text));
         self.police = Some((rate, burst, false));
-        if words.rest().iter().any(|word| ["pir", "be", "violate-action"].contains(&word.text.as_str())) {
+        if words
+            .rest()
+            .iter()
+            .any(|word| ["pir", "be", "violate-action"].contains(&word.text.as_str()))
+        {
             reading.approximated(line, "of two rates the first counts");
         }
         let rest = words.rest().to_vec();

@@ -802,17 +802,8 @@ const QUEUE_WORDS: [&str; 15] = [
     "quantum",
 ];
 /// Options of `altq on`.
-const ALTQ_WORDS: [&str; 9] = [
-    "cbq",
-    "hfsc",
-    "priq",
-    "fairq",
-    "codelq",
-    "bandwidth",
-    "qlimit",
-    "tbrsize",
-    "queue",
-];
+const ALTQ_WORDS: [&str; 9] =
+    ["cbq", "hfsc", "priq", "fairq", "codelq", "bandwidth", "qlimit", "tbrsize", "queue"];
 const STATEMENTS: [&str; 14] = [
     "altq",
     "queue",

@@ -2,7 +2,12 @@
 //! of the note, and what the policy then says.
 
 mod altq;
+mod libreqos;
+mod mqc;
 mod pf;
+mod routeros;
+mod sqm;
+mod systemd;
 mod tc;
 
 use weir_core::units::Rate;
