@@ -75,7 +75,7 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     if !is_tree {
         network.devices(text, reading);
     }
-    let has_any = is_tree || !network.circuits.is_empty();
+    let has_any = if is_tree { !network.nodes.is_empty() } else { !network.circuits.is_empty() };
     let head = network.head.filter(|_| has_any && !reading.report.failed());
     let Some(head) = head else { return Vec::new() };
     if is_tree {
