@@ -139,6 +139,10 @@ pub(super) fn lower(
         lowered.rules = class.rules;
         sketch.classes.push(lowered);
     }
+    let first = sketch.classes.first().map(|class| class.line);
+    if discipline == Discipline::Fairq {
+        first.into_iter().for_each(|line| sketch.under_link(line));
+    }
 }
 
 fn cbq(class: &AltqClass, link: u64, lowered: &mut Class, reading: &mut Reading) {

@@ -75,7 +75,11 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     if !is_tree {
         network.devices(text, reading);
     }
-    let has_any = if is_tree { !network.nodes.is_empty() } else { !network.circuits.is_empty() };
+    let rated = |node: &Node| node.rates.iter().any(Option::is_some);
+    let has_any = match is_tree {
+        true => network.nodes.iter().any(rated),
+        false => !network.circuits.is_empty(),
+    };
     let head = network.head.filter(|_| has_any && !reading.report.failed());
     let Some(head) = head else { return Vec::new() };
     if is_tree {
@@ -294,6 +298,7 @@ impl Network {
         rest.default = true;
         reading.noted(head, "packets of no circuit share a quarter of the link: class `unlisted`");
         sketch.classes.push(rest);
+        sketch.under_link(head);
         sketch
     }
 }

@@ -21,6 +21,8 @@ struct Queue {
     line: LineId,
     name: String,
     parent: Option<String>,
+    /// The interface that its target is.
+    device: Option<String>,
     /// The addresses of its target; none is any.
     targets: Vec<String>,
     /// The addresses of its other end; none is any.
@@ -49,10 +51,19 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     for words in statements(text) {
         file.statement(words, &mut menu, reading);
     }
-    if file.queues.is_empty() {
-        return Vec::new();
+    let mut sketches = Vec::new();
+    for (device, one) in file.by_device() {
+        if device.is_some() {
+            let note = "downloads leave by the interface, uploads arrive there";
+            reading.noted(one.queues[0].line, note);
+        }
+        let name = |side: usize| match &device {
+            Some(device) => format!("{device}-{}", SIDES[side]),
+            None => SIDES[side].to_owned(),
+        };
+        sketches.extend((0..2).map(|side| one.sketch(side, name(side), options, reading)));
     }
-    (0..2).map(|side| file.sketch(side, options, reading)).collect()
+    sketches
 }
 
 /// Splits the text into the words of each line; a line that ends in a backslash continues behind
@@ -161,8 +172,8 @@ impl File {
         };
         let (up, down) = kinds.split_once('/').unwrap_or((kinds, kinds));
         let target = if values.contains_key("target") { "target" } else { "target-addresses" };
-        let targets = addresses(text(target), "target", line, reading)?;
-        let others = addresses(text("dst"), "dst", line, reading).unwrap_or_default();
+        let (targets, device) = addresses(text(target), "target", line, reading);
+        let (others, _) = addresses(text("dst"), "dst", line, reading);
         let name = match text("name") {
             "" => format!("queue{}", self.queues.len() + 1),
             name => name.to_owned(),
@@ -179,6 +190,7 @@ impl File {
             line,
             name,
             parent,
+            device,
             targets,
             others,
             least,
@@ -225,11 +237,40 @@ impl File {
         keys
     }
 
-    fn sketch(&self, side: usize, options: &Options, reading: &mut Reading) -> Sketch {
+    /// Returns the queues of each interface that is a target, with those below them, and the others.
+    fn by_device(self) -> Vec<(Option<String>, File)> {
+        let mut groups: Vec<(Option<String>, File)> = Vec::new();
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        for queue in self.queues {
+            let above = queue.parent.as_ref().and_then(|parent| places.get(parent)).copied();
+            let found = groups.iter().position(|group| group.0 == queue.device);
+            let at = above.or(found).unwrap_or(groups.len());
+            if at == groups.len() {
+                let (queues, types) = (Vec::new(), self.types.clone());
+                groups.push((queue.device.clone(), File { queues, types }));
+            }
+            places.insert(queue.name.clone(), at);
+            groups[at].1.queues.push(queue);
+        }
+        groups
+    }
+
+    fn sketch(
+        &self,
+        side: usize,
+        name: String,
+        options: &Options,
+        reading: &mut Reading,
+    ) -> Sketch {
         let first = self.queues[0].line;
-        let mut sketch = Sketch::new(SIDES[side], reading.span(first));
+        let mut sketch = Sketch::new(name, reading.span(first));
         sketch.scheduler = "htb";
         sketch.oversubscribed = true;
+        // A queue of all packets is the link.
+        let whole = self.whole().filter(|queue| queue.most[side] > 0);
+        let most = whole.map_or(0, |queue| queue.most[side]);
+        let given = options.rate.map_or(most, |rate| rate.bits_per_second());
+        sketch.rate = most.min(given);
         sketch.rate_or(options, first, reading);
         let link = sketch.rate;
         let order = self.order();
@@ -255,6 +296,13 @@ impl File {
         }
         self.give_rules(side, &order, &mut sketch);
         raise_parents(&mut sketch);
+        if let Some(queue) = whole {
+            let at = sketch.classes.iter().position(|class| class.line == queue.line);
+            let class = &mut sketch.classes[at.unwrap_or_default()];
+            (class.default, class.rules) = (true, Vec::new());
+            sketch.under_link(first);
+            return sketch;
+        }
         let tops = (0..order.len()).filter(|at| sketch.classes[*at].parent.is_none());
         let most = tops.map(|at| Some(self.queues[order[at]].most[side]).filter(|most| *most > 0));
         let taken = most.map(|most| most.unwrap_or(link)).fold(0, u64::saturating_add);
@@ -266,7 +314,15 @@ impl File {
                     it is sure of what the limits of the queues leave";
         reading.approximated(first, note);
         sketch.classes.push(rest);
+        sketch.under_link(first);
         sketch
+    }
+
+    /// Returns the only queue at the top, if it takes all packets.
+    fn whole(&self) -> Option<&Queue> {
+        let mut tops = self.queues.iter().filter(|queue| queue.parent.is_none());
+        let only = tops.next().filter(|_| tops.next().is_none())?;
+        (only.targets.is_empty() && only.others.is_empty()).then_some(only)
     }
 
     /// Returns the queues, each behind its parent.
@@ -367,35 +423,35 @@ fn rate(text: &str) -> Option<u64> {
     with_letter(text, [1_000, 1_000_000, 1_000_000_000])
 }
 
-/// Reads addresses; none if the queue is lost since it is for an interface.
-fn addresses(text: &str, key: &str, line: LineId, reading: &mut Reading) -> Option<Vec<String>> {
+/// Reads addresses, or the interface that stands for them; no addresses are any.
+fn addresses(
+    text: &str,
+    key: &str,
+    line: LineId,
+    reading: &mut Reading,
+) -> (Vec<String>, Option<String>) {
     let mut found = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (host, length) = part.split_once('/').unwrap_or((part, ""));
         let Ok(address) = host.parse::<IpAddr>() else {
-            let shown: String = part.chars().take(SHOWN_MAX).collect();
-            if key == "target" {
-                let why = format!(
-                    "its target `{shown}` is no address: a policy is for one interface, so write \
-                     one for that interface"
-                );
-                reading.lost(line, why);
-                return None;
+            if key == "target" && part == text {
+                return (Vec::new(), Some(part.to_owned()));
             }
+            let shown: String = part.chars().take(SHOWN_MAX).collect();
             reading.approximated(line, format!("`{key}={shown}` is left out: it is no address"));
             continue;
         };
         let most = if address.is_ipv4() { 32 } else { 128 };
         match length {
-            "0" => return Some(Vec::new()),
+            "0" => return (Vec::new(), None),
             "" => found.push(part.to_owned()),
             text if number(text).is_some_and(|length| length <= most) => {
-                found.push(part.to_owned())
+                found.push(part.to_owned());
             }
             _ => reading.approximated(line, format!("`{part}` is left out: it is no network")),
         }
     }
-    Some(found)
+    (found, None)
 }
 
 /// Returns the queue of a kind with its options, and what differs.

@@ -131,6 +131,17 @@ impl Sketch {
         }
     }
 
+    /// Puts a class with the link's rate above all classes of `htb`, of which those at the top could
+    /// not borrow; to be called when no class is added any more.
+    pub(super) fn under_link(&mut self, line: LineId) {
+        let mut link = Class::new("link", None, line);
+        link.rate = Some(self.rate);
+        for class in &mut self.classes {
+            class.parent = Some(class.parent.map_or(0, |parent| parent + 1));
+        }
+        self.classes.insert(0, link);
+    }
+
     /// Completes it to a policy that Weir accepts.
     pub(super) fn complete(&mut self, reading: &mut Reading) {
         self.rate = self.rate.max(1);

@@ -160,7 +160,7 @@ impl Queue {
             let name = format!("{interface}-{side}");
             let added = self.added(letter);
             let (shape, qdisc) = self.shape(*shape, letter, reading);
-            let leaf = self.leaf(qdisc, letter, reading)?;
+            let leaf = self.leaf(qdisc, rate, letter, reading)?;
             let direction = Direction { name, rate, shape, leaf, added };
             let bare = if super::is_bare(&interface) { "no" } else { "an" };
             self.push(commands, format!("#device {} {bare}", direction.name), Vec::new());
@@ -198,8 +198,8 @@ impl Queue {
         word.text.split_whitespace().map(one).collect()
     }
 
-    /// Returns the words of the queue below a shaper.
-    fn leaf(&self, qdisc: &str, letter: char, reading: &mut Reading) -> Option<String> {
+    /// Returns the words of the queue below a shaper of `rate` kbit/s.
+    fn leaf(&self, qdisc: &str, rate: u64, letter: char, reading: &mut Reading) -> Option<String> {
         let side = if letter == 'i' { "ingress" } else { "egress" };
         let mut words = qdisc.to_owned();
         let has = |list: &[&str]| list.contains(&qdisc);
@@ -210,9 +210,14 @@ impl Queue {
         let target = self.text(&format!("{letter}target")).unwrap_or_default();
         match target {
             "" | "default" => {}
+            // The time of a packet on a slow link; five milliseconds are enough for a fast one.
             "auto" => {
-                let note = "`auto` lengthens the target below 2.4 Mbit/s only: left at 5 ms";
-                reading.approximated(self.line, note);
+                let packet = 1540 * 8 * 1000 / rate.max(1);
+                if packet > 5_000 && has(&["fq_codel", "codel"]) {
+                    let interval = 95_000 + packet;
+                    words += &format!(" target {packet}us interval {interval}us");
+                    reading.approximated(self.line, "`auto` is about the time of a packet");
+                }
             }
             _ if has(&["fq_codel", "codel", "pie"]) => words += &format!(" target {target}"),
             _ => {}

@@ -276,12 +276,13 @@ fn nanoseconds(text: &str) -> Option<u64> {
 const YES: [&str; 6] = ["1", "yes", "y", "true", "t", "on"];
 const NO: [&str; 6] = ["0", "no", "n", "false", "f", "off"];
 /// Units of time in nanoseconds.
-const TIMES: [(&[&str], u64); 5] = [
+const TIMES: [(&[&str], u64); 6] = [
     (&["ns", "nsec"], 1),
     (&["us", "usec"], 1_000),
     (&["ms", "msec"], 1_000_000),
     (&["", "s", "sec", "second", "seconds"], 1_000_000_000),
     (&["m", "min", "minute", "minutes"], 60_000_000_000),
+    (&["h", "hr", "hour", "hours"], 3_600_000_000_000),
 ];
 const PACKETS: Key = ("PacketLimit", Value::Plain("limit"));
 const BYTES: Key = ("LimitBytes", Value::Size("limit"));

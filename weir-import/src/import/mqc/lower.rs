@@ -88,6 +88,7 @@ fn sketch(
     let above = Above { class: None, rate: sketch.rate, rules: vec![Vec::new()], depth: 0 };
     let mut tree = Tree { file, sketch, rank: 0 };
     tree.level(map, &above, reading);
+    tree.sketch.under_link(map.line);
     Some(tree.sketch)
 }
 
@@ -121,7 +122,10 @@ impl Tree<'_> {
             false => rules(self.file, &class.name, 0, reading),
         };
         if matched.as_ref().is_none_or(Vec::is_empty) {
-            let note = "Weir cannot match what it matches: no packet leads to it";
+            let note = match self.file.class_maps.contains_key(&class.name) {
+                true => "Weir cannot match what it matches: no packet leads to it",
+                false => "the file has no class-map of this name: no packet leads to it",
+            };
             reading.approximated(class.line, note);
         }
         let rules = both(&above.rules, &matched.unwrap_or_default());
@@ -289,14 +293,14 @@ const DEFAULT: &str = "class-default";
 const LIMIT: &str = "64 packets";
 /// Bound: policy-maps inside one another; deeper ones are lost.
 const DEPTH_MAX: usize = 8;
-/// The rates of interfaces by the beginning of their names.
+/// The rates of interfaces by the first two letters of their names, whole or shortened.
 const KINDS: [(&str, u64); 8] = [
-    ("fastethernet", 100_000_000),
-    ("gigabitethernet", 1_000_000_000),
-    ("tengig", 10_000_000_000),
-    ("twentyfivegig", 25_000_000_000),
-    ("fortygig", 40_000_000_000),
-    ("hundredgig", 100_000_000_000),
-    ("ethernet", 10_000_000),
-    ("serial", 1_544_000),
+    ("fa", 100_000_000),
+    ("gi", 1_000_000_000),
+    ("te", 10_000_000_000),
+    ("tw", 25_000_000_000),
+    ("fo", 40_000_000_000),
+    ("hu", 100_000_000_000),
+    ("et", 10_000_000),
+    ("se", 1_544_000),
 ];

@@ -14,7 +14,7 @@ fn rows_of_shaped_devices() {
             "2,\"b\",1,d,,,\"100.64.0.3, 100.64.0.4/31\",2001:db8::/56,0.5,1,2.5,20,",
             KEPT,
             "",
-            "[class.circuit-2]; rate = '500 kbit/s'; ceil = '2.5 Mbit/s'; prio = 3; queue = { dropper = 'fq-codel' }; match = [;     { dst = ['100.64.0.3', '100.64.0.4/31', '2001:db8::/56'] },; ]",
+            "[class.circuit-2]; parent = 'link'; rate = '500 kbit/s'; ceil = '2.5 Mbit/s'; prio = 3; queue = { dropper = 'fq-codel' }; match = [;     { dst = ['100.64.0.3', '100.64.0.4/31', '2001:db8::/56'] },; ]",
         ),
         ("1,a,2,d,,,100.64.0.9,,1,1,5,5,", KEPT, "", "src = ['100.64.0.1', '100.64.0.9']"),
         ("2,b,1,d,AP_X,,100.64.0.3,,1,1,5,5,", CLOSE, "has node `AP_X`", "parent = 'AP_X'"),
@@ -44,11 +44,11 @@ fn check_network(network: &str, wanted: &str) {
 fn nodes_of_network_json() {
     let site = r#"{"S": {"downloadBandwidthMbps": 900, "uploadBandwidthMbps": 800, "children":
         {"AP_A": {"downloadBandwidthMbps": 500, "uploadBandwidthMbps": 1.5}}}}"#;
-    let below = "[class.S]; rate = '900 Mbit/s'; ; [class.AP_A]; parent = 'S'; rate = '500 Mbit/s'; ; [class.circuit-1]; parent = 'AP_A'; ";
+    let below = "[class.S]; parent = 'link'; rate = '900 Mbit/s'; ; [class.AP_A]; parent = 'S'; rate = '500 Mbit/s'; ; [class.circuit-1]; parent = 'AP_A'; ";
     check_network(site, below);
     // A node has no more than its parent, and a virtual one is none.
     check_network(&site.replace("500", "5000"), "parent = 'S'; rate = '900 Mbit/s'; ");
     let is_virtual = site.replacen("\"children\"", "\"virtual\": true, \"children\"", 1);
-    check_network(&is_virtual, "scheduler = 'htb'; ; [class.AP_A]; rate = '500 Mbit/s'; ");
-    check_network("{}", "[class.AP_A]; rate = '1 Gbit/s'; ");
+    check_network(&is_virtual, "[class.AP_A]; parent = 'link'; rate = '500 Mbit/s'; ");
+    check_network("{}", "[class.AP_A]; parent = 'link'; rate = '1 Gbit/s'; ");
 }

@@ -36,6 +36,9 @@ fn check(language: &str, file: &str, rows: &[Row]) {
         for text in &policies {
             let outcome = policy::parse(text, "p");
             assert!(!outcome.failed(), "{text}\n{:#?}", outcome.findings);
+            // Only tc itself may have classes that cannot borrow.
+            let stuck = outcome.findings.iter().any(|found| found.code == "W148");
+            assert!(language.name == "tc" || !stuck, "{text}\n{:#?}", outcome.findings);
         }
         let all = policies.concat().replace('"', "'").replace('\n', "; ");
         let found = import.lines.iter().find(|found| found.place.line == line);

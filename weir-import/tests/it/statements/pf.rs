@@ -61,7 +61,7 @@ fn queues_of_fairq_in_pf_conf() {
                 "priority 3 fairq(buckets 64, hogs 1Kb) qlimit 9",
                 CLOSE,
                 "`hogs` is left out",
-                "[class.a]; rate = '2 Mbit/s'; ceil = '10 Mbit/s'; queue = { dropper = 'sfq', limit = '576 packets', flows = 64, divisor = 64, depth = 9 }; match = [;     { proto = 6, dport = '80' },; ]",
+                "[class.a]; parent = 'link'; rate = '2 Mbit/s'; ceil = '10 Mbit/s'; queue = { dropper = 'sfq', limit = '576 packets', flows = 64, divisor = 64, depth = 9 }; match = [;     { proto = 6, dport = '80' },; ]",
             ),
             ("", CLOSE, "which of them is first", "flows = 256, divisor = 256, depth = 50 }"),
             (
