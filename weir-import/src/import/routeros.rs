@@ -574,7 +574,7 @@ const OF_TREE: &str = "a queue of the tree has the packets of a mark of the rout
                        which is not in them: write the conditions of the mark as `match` in a \
                        class";
 /// The rate of a queue without `limit-at`.
-const LEAST_RATE: u64 = 1000;
+const LEAST_RATE: u64 = 10_000;
 /// Bound: simple queues of a file; further ones are reported as lost.
 const QUEUES_MAX: usize = 4096;
 /// More queues than stand above one another.

@@ -24,7 +24,7 @@ fn simple_queues() {
                 "add name=b parent=all \\\n    target=\"\" max-li\\\n    mit=1M/1M",
                 KEPT,
                 "",
-                "[class.b]; parent = 'all'; rate = '1 kbit/s'; ceil = '1 Mbit/s'; ",
+                "[class.b]; parent = 'all'; rate = '10 kbit/s'; ceil = '1 Mbit/s'; ",
             ),
             (
                 "add name=p queue=pcq-upload-default/pcq-download-default target=10.1.0.0/16",
@@ -39,7 +39,7 @@ fn simple_queues() {
                 "add name=b target=ether2 max-limit=2M/9M",
                 KEPT,
                 "downloads leave by the interface",
-                "# Interface ether2-download; [link]; rate = '9 Mbit/s'; scheduler = 'htb'; ; [class.link]; rate = '9 Mbit/s'; ; [class.b]; parent = 'link'; rate = '1 kbit/s'; ceil = '9 Mbit/s'; ",
+                "# Interface ether2-download; [link]; rate = '9 Mbit/s'; scheduler = 'htb'; ; [class.link]; rate = '9 Mbit/s'; ; [class.b]; parent = 'link'; rate = '10 kbit/s'; ceil = '9 Mbit/s'; ",
             ),
             ("add name=b target=10.0.0.1,ether2", CLOSE, "no address", "src = ['10.0.0.1']"),
             ("add name=b target=10.0.0.1 packet-marks=x", LOST, "firewall", "!class.b]"),
