@@ -120,8 +120,8 @@ pub fn convert<'py>(
 
 /// Converts another tool's file to policies, as `weir import` does.
 ///
-/// `language` is a KIND of `weir import`, such as "tc" or "pf"; `rate` is that of an interface for which the file gives
-/// none. Returns a dict of `policies` (each with `interface` and `policy`), `lines` (each statement
+/// `language` is a KIND of `weir import`, such as "tc" or "pf"; `rate` is that of an interface for
+/// which the file gives none. Returns a dict of `policies` (each with `interface` and `policy`), `lines` (each statement
 /// with its fate) and `findings`; docs/import.md describes them.
 ///
 /// >>> import weir

@@ -22,8 +22,9 @@ use weir_policy::render;
 
 /// Converts another tool's configuration to policies, and reports the fate of each line.
 ///
-/// Without KIND it says which kind a file is. The policy goes to standard output, the report to standard error. Exits 0 with a policy, 1 if
-/// the file is wrong, 2 if it cannot be read or a policy cannot be written.
+/// Without KIND it says which kind a file is. The policy goes to standard output, the report to
+/// standard error. Exits 0 with a policy, 1 if the file is wrong, 2 if it cannot be read or a
+/// policy cannot be written.
 #[derive(clap::Args)]
 pub struct Import {
     /// The kind of file: `tc` is lines of tc, a `tc -batch` file or what `tc show` prints; `sqm`

@@ -6,9 +6,9 @@
 pub struct Known {
     /// Its name in commands.
     pub name: &'static str,
-    /// What it is, with its article.
+    /// The kind in words, with its article.
     pub noun: &'static str,
-    /// What to do where no importer reads it.
+    /// The next step where no importer reads it.
     pub instead: Option<&'static str>,
     /// Whether the whole text is of this kind.
     is_text: fn(&str) -> bool,
@@ -183,7 +183,9 @@ const SECTIONS: [&str; 10] = [
     "[NetworkEmulator]",
     "[QDisc]",
 ];
-/// Bound: characters of a text, lines, and words of a line that are looked at.
+/// Bound: characters by which a text as a whole is known; what follows them is not looked at.
 const HEAD_MAX: usize = 1 << 16;
+/// Bound: lines by which a text is known; further ones are not looked at.
 const LINES_MAX: usize = 1 << 17;
+/// Bound: words of a line by which a text is known; further ones are not looked at.
 const WORDS_MAX: usize = 64;

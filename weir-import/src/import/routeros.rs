@@ -237,7 +237,7 @@ impl File {
         keys
     }
 
-    /// Returns the queues of each interface that is a target, with those below them, and the others.
+    /// Returns the queues of each interface that is a target with those below, and the others.
     fn by_device(self) -> Vec<(Option<String>, File)> {
         let mut groups: Vec<(Option<String>, File)> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();

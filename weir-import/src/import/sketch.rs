@@ -131,8 +131,8 @@ impl Sketch {
         }
     }
 
-    /// Puts a class with the link's rate above all classes of `htb`, of which those at the top could
-    /// not borrow; to be called when no class is added any more.
+    /// Puts a class with the link's rate above all classes of `htb`, of which those at the top
+    /// could not borrow; to be called when no class is added any more.
     pub(super) fn under_link(&mut self, line: LineId) {
         let mut link = Class::new("link", None, line);
         link.rate = Some(self.rate);

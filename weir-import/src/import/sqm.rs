@@ -22,7 +22,7 @@ struct Queue {
     options: BTreeMap<String, (LineId, Word)>,
 }
 
-/// What a script sets up.
+/// The disciplines that a script sets up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shape {
     /// A cake with these words.

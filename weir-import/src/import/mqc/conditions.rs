@@ -1,4 +1,4 @@
-//! What a class-map or an access list matches, as rules of a policy.
+//! Class-maps and access lists as rules of a policy.
 
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted};
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Rules of which a packet has to match one.
 pub(super) type Rules = Vec<Vec<Key>>;
 
-/// A `class-map`.
+/// The conditions that a packet of a class meets, all or one of them.
 #[derive(Default)]
 pub(super) struct ClassMap {
     /// Whether one condition is enough.

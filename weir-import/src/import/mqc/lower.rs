@@ -7,7 +7,7 @@ use super::conditions::{Rules, both, rules};
 use super::{File, Interface, PolicyClass, PolicyMap, Share};
 use weir_policy::finding::Span;
 
-/// What a level of classes stands below.
+/// The class and the rate that a level of classes stands below.
 struct Above {
     class: Option<usize>,
     /// The rate that its classes share in bit/s.
@@ -24,6 +24,19 @@ struct Tree<'f> {
     rank: u64,
 }
 
+/// The interface that has a policy-map.
+struct Place<'f> {
+    name: &'f str,
+    span: Span,
+    rate: Option<u64>,
+}
+
+/// Everything that a tree is built from.
+struct Tables<'f> {
+    file: &'f File,
+    options: &'f Options,
+}
+
 /// Returns a policy for each interface with a policy of departing packets.
 pub(super) fn sketches(file: &File, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     let mut sketches = Vec::new();
@@ -35,7 +48,8 @@ pub(super) fn sketches(file: &File, options: &Options, reading: &mut Reading) ->
         };
         let given = options.rate.map(|rate| rate.bits_per_second());
         let rate = one.rate.or(given).or_else(|| rate_of(one, reading));
-        sketches.extend(sketch(file, map, (&one.name, one.span, rate), (options, reading)));
+        let place = Place { name: &one.name, span: one.span, rate };
+        sketches.extend(sketch(&Tables { file, options }, map, &place, reading));
     }
     if sketches.is_empty() {
         let child = |map: &&PolicyMap| {
@@ -45,8 +59,8 @@ pub(super) fn sketches(file: &File, options: &Options, reading: &mut Reading) ->
         for map in file.policies.iter().filter(|map| !child(map)) {
             let note = "no interface of the file has it: a policy of its own name";
             reading.noted(map.line, note);
-            let place = (map.name.as_str(), reading.span(map.line), None);
-            sketches.extend(sketch(file, map, place, (options, reading)));
+            let place = Place { name: &map.name, span: reading.span(map.line), rate: None };
+            sketches.extend(sketch(&Tables { file, options }, map, &place, reading));
         }
     }
     sketches
@@ -60,12 +74,13 @@ fn rate_of(one: &Interface, reading: &mut Reading) -> Option<u64> {
 }
 
 fn sketch(
-    file: &File,
+    tables: &Tables<'_>,
     map: &PolicyMap,
-    (name, span, rate): (&str, Span, Option<u64>),
-    (options, reading): (&Options, &mut Reading),
+    place: &Place<'_>,
+    reading: &mut Reading,
 ) -> Option<Sketch> {
-    let mut sketch = Sketch::new(name, span);
+    let (Tables { file, options }, Place { name, span, rate }) = (tables, place);
+    let mut sketch = Sketch::new(*name, *span);
     sketch.scheduler = "htb";
     sketch.rate = rate.unwrap_or(0);
     let mut map = map;
@@ -230,16 +245,16 @@ fn rates(classes: &[&PolicyClass], whole: u64) -> Vec<u64> {
         left -= *rate;
     }
     // What no class is promised belongs to those that ask for nothing.
-    let open = |at: &usize| {
-        let class = classes[*at];
-        class.bandwidth.is_none() && remaining[*at].is_none() && class.priority.is_none()
+    let asks = |(class, share): (&&PolicyClass, &Option<Share>)| {
+        class.bandwidth.is_some() || share.is_some() || class.priority.is_some()
     };
-    let count = (0..classes.len()).filter(open).count() as u64;
-    for at in 0..classes.len() {
-        if open(&at) {
-            rates[at] = left / count.max(1);
+    let asking: Vec<bool> = classes.iter().zip(&remaining).map(asks).collect();
+    let count = asking.iter().filter(|asks| !**asks).count() as u64;
+    for (asks, rate) in asking.into_iter().zip(&mut rates) {
+        if !asks {
+            *rate = left / count.max(1);
         }
-        rates[at] = rates[at].max((whole / 1000).max(1));
+        *rate = (*rate).max((whole / 1000).max(1));
     }
     rates
 }

@@ -62,7 +62,7 @@ enum Share {
     Ratio(u64),
 }
 
-/// A class of a policy, and what happens to its packets.
+/// The actions for packets that a class-map of this name takes.
 struct PolicyClass {
     name: String,
     line: LineId,
@@ -272,8 +272,8 @@ impl PolicyClass {
             }
             "police" => self.police(words, line, reading)?,
             "conform-action" | "exceed-action" | "violate-action" => {
-                let word = Words::new([&[first.clone()], words.rest()].concat());
-                self.beyond(word, line, reading);
+                let words = Words::new([std::slice::from_ref(first), words.rest()].concat());
+                self.beyond(words, line, reading);
             }
             "queue-limit" => self.limit(words, line, reading)?,
             "fair-queue" => {
