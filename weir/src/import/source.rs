@@ -95,7 +95,8 @@ fn of_script(script: &Script, output: &Output) -> Result<Source, String> {
     if let Some(code) = failed {
         output.warn(&format!(
             "{name} ended with exit code {code}: if it stopped midway, what follows there is \
-             missing here (a last line such as `[ ... ] && ...` whose condition is false ends so, too)"
+             missing here (a last line such as `[ ... ] && ...` whose condition is false ends so, \
+             too)"
         ));
     }
     let (mut text, mut called) = (String::new(), Vec::new());

@@ -73,7 +73,6 @@ struct PolicyClass {
     shape: Option<Share>,
     /// A rate, a burst in bytes, and whether packets beyond it pass.
     police: Option<(Share, Option<u64>, bool)>,
-    /// Keys of its queue.
     queue: Vec<Key>,
     child: Option<String>,
 }
