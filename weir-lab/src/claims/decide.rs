@@ -70,7 +70,7 @@ pub enum Decision {
     Untried,
 }
 
-/// What a fact that holds says of the historic machine.
+/// The evidence that a fact which holds gives of the historic machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// A row that reads it fails in the sound run: it tells the two machines apart.

@@ -13,18 +13,18 @@ pub struct PaperFigure {
     pub number: String,
     /// The paper's caption, or what stands there.
     pub caption: String,
-    /// What the paper shows with it, and what Weir finds, in a sentence.
+    /// In a sentence: the result that the paper shows with it, and Weir's.
     pub says: String,
     /// The experiment that rebuilds it.
     #[serde(default)]
     pub sheet: Option<String>,
-    /// What our copy of the paper lacks of it.
+    /// The parts of it that our copy of the paper lacks.
     #[serde(default)]
     pub missing: Option<String>,
     /// The facts that it shows, beside those whose place in the paper names it.
     #[serde(default)]
     pub facts: Vec<String>,
-    /// What is drawn.
+    /// The kind of picture.
     #[serde(default)]
     pub draw: Draw,
     /// The titles of both axes.
@@ -33,10 +33,10 @@ pub struct PaperFigure {
     /// The horizontal axis is logarithmic.
     #[serde(default)]
     pub log_x: bool,
-    /// What is moved.
+    /// The setting that a reader can move.
     #[serde(default)]
     pub slider: Option<Slider>,
-    /// What the rows' values are, if they are not the paper's own, such as `the configured share`.
+    /// The name of the rows' values, if they are not the paper's own: `the configured share`.
     #[serde(default)]
     pub values: Option<String>,
     /// The lines of the picture.
@@ -50,7 +50,7 @@ pub struct PaperFigure {
     pub series: Vec<[String; 2]>,
 }
 
-/// What is drawn of a figure.
+/// The kind of picture of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Draw {
@@ -65,11 +65,11 @@ pub enum Draw {
     Nothing,
 }
 
-/// What a reader can move: each step is a run that was made.
+/// A setting that a reader can move: each step is a run that was made.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slider {
-    /// What is moved, such as `software buffer`.
+    /// Its name, such as `software buffer`.
     pub label: String,
     /// The name of each step, and the text that replaces `{step}` in the names of figures.
     pub steps: Vec<[String; 2]>,

@@ -64,7 +64,7 @@ pub struct Outcome<'a> {
     pub claims: Vec<Judged>,
 }
 
-/// What a run of an experiment measured, as `weir lab run --format json` printed it.
+/// The measurements of an experiment's run, as `weir lab run --format json` printed it.
 #[derive(Deserialize)]
 pub struct Stored {
     /// The id of the experiment.

@@ -11,7 +11,7 @@ use weir_cli::whole_file::{self, WholeFile, cannot};
 use weir_lab::claims::{self, Decided, NEVER, Outcome, PaperSet, Sheet, Stored, decide, of_stored};
 use weir_lab::report::{About, Headline, html, markdown};
 
-/// What `weir lab run --format json` printed.
+/// The output of `weir lab run --format json`.
 #[derive(Deserialize)]
 struct Results {
     experiments: Vec<Stored>,

@@ -87,8 +87,9 @@ impl fmt::Display for Headline {
                 "Of {} facts of papers {tell_apart} tell the historic machine from a sound one: \
                  they hold in the one run and fail in the other; {no_counterpart} hold and have \
                  nothing to compare with in the sound run, {in_both} hold in both runs, \
-                 {any_scheduler} with any scheduler; {under_one} hold under one reading of the text and fail under another, {fails} \
-                 fail with a cause that a run shows, {cause_unknown} fail for an unknown cause, \
+                 {any_scheduler} with any scheduler; {under_one} hold under one reading of the \
+                 text and fail under another, {fails} fail with a cause that a run shows, \
+                 {cause_unknown} fail for an unknown cause, \
                  {undecidable} cannot be decided here, {untried} are not tried yet",
                 self.facts()
             )?;

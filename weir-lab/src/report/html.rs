@@ -426,8 +426,8 @@ const ROWS_OPEN: usize = 12;
 /// Trees with more classes are folded.
 const CLASSES_OPEN: usize = 16;
 /// How the pictures are to be read.
-const KEY: &str = "Each picture has what the rebuilt machine does (historic: the scheduler, driver and clock of \
-    the paper), what a sound scheduler does on a machine that adds nothing (sound), and the \
+const KEY: &str = "Each picture has what the rebuilt machine does (historic: the scheduler, \
+    driver and clock of the paper), what a sound scheduler does on a machine that adds nothing (sound), and the \
     paper's own values, on the same axes. Where a slider is, it moves the fault: each step is a \
     run of its own. Below the figures are all facts, experiments and rows.";
 const STYLE: &str = "
@@ -472,7 +472,8 @@ figcaption { font-weight: 600; }
 .card h4 { margin: 0; font-size: 1.05rem; } .card .caption { font-weight: 400; }
 .card p { margin: .4rem 0; } .card figure { margin: .4rem 0; } .card figcaption { display: none; }
 .card .drawn svg { min-width: 0; } .card .missing { font-size: .9rem; opacity: .8; }
-.card .setup svg { max-width: 100%; } .card details, .card .more { font-size: .9rem; } .figures > nav { margin-bottom: 1rem; }
+.card .setup svg { max-width: 100%; } .card details, .card .more { font-size: .9rem; }
+.figures > nav { margin-bottom: 1rem; }
 .badge { display: inline-block; border-radius: 1em; padding: 0 .7em; font-size: .85rem;
   font-weight: 600; color: #fff; }
 .badge.good { background: #1a7f37; } .badge.bad { background: #cf222e; }

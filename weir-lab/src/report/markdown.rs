@@ -161,8 +161,8 @@ Written by `weir lab report --markdown docs/lab`; a test runs the experiments ag
 should have been. A *fact* is a result sentence or number of a paper; each has one verdict, a
 failure also says whether a run shows its cause. What is worth citing is the first number: facts
 that tell the historic machine from a sound one. One that holds in both runs, or with any scheduler,
-is no evidence of a fault. The list of facts was written from the papers' texts on 24 November 2026. By
-then experiments that chose their own claims had run for days; the list was committed before the
+is no evidence of a fault. The list of facts was written from the papers' texts on 24 November 2026.
+By then experiments that chose their own claims had run for days; the list was committed before the
 rows that decide its facts. Sentences that it had missed were added on 27 November 2026, after those
 runs; each file says which. What each verdict means, and how an experiment is written down, is in
 [lab-format.md](../lab-format.md).

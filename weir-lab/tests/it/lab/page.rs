@@ -6,6 +6,7 @@ use html5ever::tendril::TendrilSink;
 use html5ever::{ParseOpts, parse_document};
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 use weir_lab::claims::{Era, Eras, NEVER, PaperSet, Request, decide};
 use weir_lab::experiments;
 use weir_lab::report::{About, html};
@@ -172,14 +173,14 @@ fn the_report_names_the_origin_of_its_figures() {
 /// A sheet of each paper that is quick: with it the page has every figure of every paper.
 const QUICK: [&str; 5] = ["R-T5", "P-2", "D-6-operations", "W-2", "H-5"];
 
-/// Returns the page of the quick sheets.
-fn quick_page() -> String {
+/// The page of the quick sheets, made once for all tests.
+static QUICK_PAGE: LazyLock<String> = LazyLock::new(|| {
     let sheets: Vec<_> = QUICK.iter().flat_map(|id| PAPER_SET.select(id)).collect();
     let request = Request { eras: Eras::Both, only: None, seed: 1, threads: 2, stop: &NEVER };
     let outcomes = experiments::run(&sheets, &request, &|_, _, _| {});
     let facts = decide(&PAPER_SET, &outcomes).unwrap_or_else(|error| panic!("{error}"));
     html(&PAPER_SET, &outcomes, &facts, &About::this("weir lab report".to_owned(), 1))
-}
+});
 
 /// Returns the cards of figures below a section.
 fn cards(elements: &[Element], paper: &str) -> Vec<Element> {
@@ -192,8 +193,7 @@ fn cards(elements: &[Element], paper: &str) -> Vec<Element> {
 
 #[test]
 fn every_figure_and_table_of_the_papers_has_its_card() {
-    let page = quick_page();
-    let (_dom, elements) = read(&page);
+    let (_dom, elements) = read(&QUICK_PAGE);
     let mut count = 0;
     for paper in PAPER_SET.papers.iter().filter(|paper| paper.states_facts()) {
         let cards = cards(&elements, &paper.key);
@@ -210,7 +210,7 @@ fn every_figure_and_table_of_the_papers_has_its_card() {
 /// The paper's own values are drawn beside historic and sound, on the same axes.
 #[test]
 fn a_card_draws_historic_sound_and_the_papers_values_in_one_picture() {
-    let (_dom, elements) = read(&quick_page());
+    let (_dom, elements) = read(&QUICK_PAGE);
     let cards = cards(&elements, "risso99");
     let card = cards.iter().find(|card| card.attribute("id") == Some("risso99-table-5"));
     let card = card.unwrap_or_else(|| panic!("Table 5 has a card"));
@@ -236,7 +236,7 @@ fn a_card_draws_historic_sound_and_the_papers_values_in_one_picture() {
 /// A verdict that fails looks like a failure, whether its cause is known or not.
 #[test]
 fn a_failure_looks_like_one() {
-    let (_dom, elements) = read(&quick_page());
+    let (_dom, elements) = read(&QUICK_PAGE);
     let of_class = |class: &str| {
         let own = elements.iter().filter(|element| element.attribute("class") == Some(class));
         own.map(Element::text).collect::<Vec<_>>()
