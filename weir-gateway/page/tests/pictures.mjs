@@ -19,7 +19,7 @@ const SCHEMES = ["light", "dark"];
 const BYTES_MAX = 300_000;
 const SCENARIO = join(ROOT, "examples/sim/access-link.toml");
 /** The experiments that guides speak of, each with what its page shows. */
-const PLOTS = ["R-F14", "R-T6", "P-3", "D-1", "W-8", "H-1"];
+const PLOTS = ["R-F14", "P-3", "D-1", "W-8", "H-1"];
 
 const PARTS = { demo, record, compared, experiments };
 
