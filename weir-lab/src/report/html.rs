@@ -426,10 +426,11 @@ const ROWS_OPEN: usize = 12;
 /// Trees with more classes are folded.
 const CLASSES_OPEN: usize = 16;
 /// How the pictures are to be read.
-const KEY: &str = "Each picture has what the rebuilt machine does (historic: the scheduler, \
-    driver and clock of the paper), what a sound scheduler does on a machine that adds nothing (sound), and the \
-    paper's own values, on the same axes. Where a slider is, it moves the fault: each step is a \
-    run of its own. Below the figures are all facts, experiments and rows.";
+const KEY: &str = "Each picture has what the rebuilt machine does (historic: the scheduler, driver \
+                   and clock of the paper), what a sound scheduler does on a machine that adds \
+                   nothing (sound), and the paper's own values, on the same axes. Where a slider \
+                   is, it moves the fault: each step is a run of its own. Below the figures are \
+                   all facts, experiments and rows.";
 const STYLE: &str = "
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 0 auto; padding: 1rem; }
