@@ -384,6 +384,12 @@ fn class_option(
             let why = "Weir's class-based queueing charges each packet by its length";
             reading.approximated(line, format!("`{}` is left out: {why}", word.text));
         }
+        "maxidle" | "minidle" | "offtime" => {
+            words.need("a number", reading)?;
+            let why = "the number is one of `cbq-altq`; Weir's class-based queueing has no such \
+                       limit";
+            reading.approximated(line, format!("`{}` is left out: {why}", word.text));
+        }
         "red" => class.early = Early::Red,
         "rio" => class.early = Early::Rio,
         "ecn" => (class.early, class.ecn) = (Early::Red, true),
@@ -813,7 +819,7 @@ const INTERFACE_WORDS: [&str; 18] = [
     "qlimit",
     "hash",
 ];
-const CLASS_WORDS: [&str; 22] = [
+const CLASS_WORDS: [&str; 25] = [
     "bandwidth",
     "ulimit",
     "borrow",
@@ -831,6 +837,9 @@ const CLASS_WORDS: [&str; 22] = [
     "minburst",
     "packetsize",
     "maxpacketsize",
+    "maxidle",
+    "minidle",
+    "offtime",
     "red",
     "rio",
     "ecn",
