@@ -28,6 +28,8 @@ export interface About {
   now: number;
   from: number;
   to: number;
+  /** Since when single packets are known, and the link can be forked. */
+  kept: number | null;
   step_ms: number;
   panics: number;
   abilities: {
@@ -64,6 +66,9 @@ export interface Sample {
   t: number;
   classes: (Values | null)[];
   loans?: [number, number, number][];
+  kept?: number | null;
+  /** How often a second the scheduler found packets of no class, of one, and of several. */
+  found?: [number, number, number];
 }
 
 export interface Heat {
@@ -77,6 +82,22 @@ export interface Mark {
   kind: string;
   text: string;
   level: string;
+}
+
+/** A condition on what a class does. */
+export interface Condition {
+  that: string;
+  under: string | null;
+  class: string | null;
+  metric: string;
+  comparison: "<" | "<=" | ">" | ">=";
+  goal: number | null;
+  part_of: { part: number; class: string | null; metric: string } | null;
+}
+
+export interface Promises {
+  promises: Condition[];
+  offers: Condition[];
 }
 
 export interface Knob {
@@ -111,7 +132,9 @@ export interface PredictedClass {
 
 export interface Prediction {
   errors: number;
+  /** The findings of the change, and those that the policy has without it. */
   findings: Finding[];
+  standing: Finding[];
   difference: string;
   classes: PredictedClass[];
 }
@@ -297,6 +320,7 @@ export const api = {
     get<Heat>("/view/heat", { direction, class: name, ...times }),
   events: (times: Times = {}) => get<Mark[]>("/view/events", times),
   knobs: (direction: string) => get<Knob[]>("/view/knobs", { direction }),
+  promises: (direction: string) => get<Promises>("/view/promises", { direction }),
   predict: (direction: string, settings: Setting[]) =>
     post<Prediction>("/view/predict", { direction, settings }),
   packets: (query: Record<string, string | number | undefined>) =>

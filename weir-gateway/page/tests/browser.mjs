@@ -62,7 +62,7 @@ export function rows(page) {
         row.dataset.class,
         {
           rate: row.querySelector(".number")?.textContent,
-          share: row.querySelector(".c2")?.textContent,
+          well: row.querySelector(".c2")?.textContent,
           p50: row.querySelector(".c3")?.textContent,
           p99: row.querySelector(".c4")?.textContent,
           backlog: row.querySelector(".c5")?.textContent,

@@ -32,6 +32,8 @@ export class ForkView {
   private readonly futures: TwoCourses;
   private readonly run: HTMLButtonElement;
   private readonly result: HTMLElement;
+  /** What to do where the moment cannot be forked. */
+  private readonly nearest = h("p", { class: "nearest", role: "status", hidden: true });
   private seconds = 30;
   private field: Field = "sent";
   private card: Card | "" = "";
@@ -82,22 +84,54 @@ export class ForkView {
         this.run,
       ],
       this.plan,
+      this.nearest,
       this.result,
     );
     store.on(["look", "pending", "about"], () => this.describe());
+    store.on("sample", () => this.offerNearest());
     store.on(["theme", "look"], () => this.draw());
   }
 
   private moment(): number {
-    const { instant, past } = this.store;
+    const { instant, past, kept } = this.store;
     const last = past.t.at(-1) ?? 0;
-    const first = past.t[0] ?? last;
+    const first = Math.max(past.t[0] ?? last, this.earliest(kept));
     return instant ?? Math.max(first, last - this.seconds * 1000);
+  }
+
+  /** The ring loses its oldest part while a request is under way. */
+  private earliest(kept: number | null): number {
+    return kept === null ? 0 : kept + (this.store.live ? MARGIN : 0);
+  }
+
+  /** Takes the card with the next fork, and the moment that it is of. */
+  take(card: Card): void {
+    this.card = card;
+    const select = this.element.querySelectorAll("select")[1];
+    if (select) select.value = card;
+    this.describe();
+  }
+
+  /** Offers the nearest moment that can be forked, where the chosen one cannot. */
+  private offerNearest(): void {
+    const { instant, kept } = this.store;
+    const refused = instant !== null && kept !== null && instant < kept;
+    if (refused !== this.nearest.hidden && !refused) return;
+    this.nearest.hidden = !refused;
+    if (!refused || kept === null) return;
+    const to = Math.ceil(this.earliest(kept) / 1000) * 1000;
+    const go = h("button", { onclick: () => this.store.goTo(to) }, `Go to ${clock(to)}`);
+    this.nearest.replaceChildren(
+      `No packet of ${clock(instant ?? 0)} is kept any more, so it cannot be forked. `,
+      go,
+      " is the nearest moment that can.",
+    );
   }
 
   private describe(): void {
     const able = this.store.about?.abilities.fork ?? false;
     this.run.disabled = !able;
+    this.offerNearest();
     if (!able) {
       this.plan.textContent =
         "There is no state to go on from: a live link with `ring` in its " +
@@ -107,7 +141,7 @@ export class ForkView {
     const settings = this.store.settings();
     const moment =
       this.store.instant === null ? `${this.seconds} s ago` : `at ${clock(this.store.instant)}`;
-    const same = this.card ? "" : ", which must make the record again (choose changes under Tune)";
+    const same = this.card ? "" : ", which must repeat what happened (choose changes under Tune)";
     const changes =
       settings.length > 0 ? `with ${list(settings)}` : `with no parameter changed${same}`;
     this.plan.textContent =
@@ -197,6 +231,9 @@ function ran({ all, contended }: { all: number; contended: number }): HTMLElemen
       "packets of several classes waited, so that the scheduler had a choice.",
   );
 }
+
+/** Milliseconds by which a fork begins later than the ring. */
+const MARGIN = 2000;
 
 const list = (settings: Setting[]): string =>
   settings.map(({ key, value }) => `${key} = ${value || "nothing"}`).join(", ");

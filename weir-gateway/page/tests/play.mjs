@@ -1,0 +1,114 @@
+// `weir demo --play`: a link with traffic that goes on, its page with the tour, and its end.
+import { readdirSync, readlinkSync } from "node:fs";
+import { barriers, choose, number, rows, tab } from "./browser.mjs";
+import { end, pause, start, until } from "./network.mjs";
+import { must, none } from "./report.mjs";
+
+/** The cards of the tour, each with what its button brings into view. */
+const CARDS = [
+  ["Shares move", '.knob[data-key="class.backup.rate"]'],
+  ["The call stays", "canvas.heat"],
+  ["Fork this moment", "#page-Fork"],
+  ["Ask why a packet was late", ".packets li"],
+  ["Switch the old card", ".choices .runs:not(:empty)"],
+];
+
+export async function play(weir, browser, output) {
+  const before = networks();
+  const log = [];
+  const child = start(weir, ["demo", "--play"], log);
+  const address = await until(
+    "the address of the page",
+    () => {
+      if (child.exitCode !== null) throw Object.assign(new Error(log.join("")), { final: true });
+      return /http:\S+/.exec(log.join(""))?.[0];
+    },
+    60_000,
+  );
+  must("play: the address asks for the tour", address.endsWith("&tour"), address);
+  must("play: networks of its own", networks().size > before.size);
+  const page = await browser.page(address);
+  await traffic(page);
+  await tour(page, output);
+  await moved(page);
+  await page.reload();
+  await page.waitForSelector(".body .row");
+  must("play: the tour does not come back", (await page.locator(".tour").count()) === 0);
+  await page.context().close();
+  await end(child, "SIGINT");
+  must("play: it ends with Ctrl-C", child.exitCode === 0, `${child.exitCode} ${log.join("")}`);
+  const left = [...networks()].filter((one) => !before.has(one));
+  must("play: no namespace is left", left.length === 0, left.join(" "));
+}
+
+/** Returns the network namespaces that processes are in. */
+function networks() {
+  const found = new Set();
+  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    try {
+      found.add(readlinkSync(`/proc/${pid}/ns/net`));
+    } catch {
+      /* It has ended meanwhile. */
+    }
+  }
+  return found;
+}
+
+/** Each class has packets, and the promises are told of. */
+async function traffic(page) {
+  const names = ["call", "video", "web", "backup", "flood", "guest"];
+  const shown = await until("packets of each class", async () => {
+    const now = await rows(page);
+    return names.every((name) => number(now[name]?.rate) > 0) ? now : null;
+  });
+  must("play: the flood offers more than it gets", number(shown.flood.dropped) > 0);
+  const tile = page.locator(".tile.well");
+  await until("promises", async () => /kept/i.test(await tile.innerText()));
+  must("play: the first tile judges three promises and a delay", true);
+  const figure = await until("the mark of the call", async () => {
+    const text = await page.innerText('.body .row[data-class="call"] .c2');
+    return /of 10\.0 ms/.test(text) ? text : null;
+  });
+  must("play: the call's mark has its delay and its promise", true, figure);
+}
+
+/** Goes through the cards, each of which shows what it speaks of; leaves at the last but one. */
+async function tour(page, output) {
+  const card = page.locator(".tour");
+  for (const [at, [title, found]] of CARDS.entries()) {
+    must(`play: card ${at + 1} is ${title}`, (await card.locator("h2").innerText()) === title);
+    await card.locator(".primary").click();
+    await page.locator(found).first().waitFor({ timeout: 60_000 });
+    must(`play: ${title} shows what it speaks of`, true);
+    if (at === 0) none("play: barriers that axe finds", await barriers(page));
+    await page.screenshot({ path: `${output}/play-${at + 1}.png` });
+    if (at + 1 < CARDS.length) await card.getByText("Next").click();
+  }
+  await until("the old card", async () => /several classes had/.test(await runs(page)), 60_000);
+  must("play: the old card has a figure", /in [\d.]+ % of them/.test(await runs(page)));
+  await card.getByText("Leave the tour").click();
+  must("play: the tour can be left", (await card.count()) === 0);
+}
+
+const runs = (page) => page.innerText(".choices .runs");
+
+/** A slider moves real packets. */
+async function moved(page) {
+  await choose(page, "backup");
+  await tab(page, "Tune");
+  const field = page.locator('.knob[data-key="class.backup.ceil"]');
+  await field.locator('input:not([type="range"])').fill("500 kbit/s");
+  await field.locator('input[type="range"]').waitFor();
+  await choose(page, "backup");
+  await page.fill('.knob[data-key="class.backup.rate"] input:not([type="range"])', "500 kbit/s");
+  await page.waitForSelector(".effect tbody tr");
+  await page.click(".apply button.primary");
+  await page.waitForSelector(".trial");
+  await pause(2000);
+  const rate = await until("less for the upload", async () => {
+    const now = number((await rows(page)).backup.rate);
+    return now < 700e3 ? now : null;
+  });
+  must("play: what is applied changes real packets", rate < 700e3, `${rate}`);
+  await page.click(".trial >> text=Undo now");
+}
