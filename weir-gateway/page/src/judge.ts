@@ -130,7 +130,7 @@ export interface Mark {
 
 /** Reasons for which packets may be dropped though all is well: senders are told by it, or it is
  *  what a policer is for. */
-const MAY_DROP = new Set(["early", "late", "policed", "reconfigured"]);
+export const MAY_DROP = new Set(["early", "late", "policed", "reconfigured"]);
 
 /** Returns the packets a second that a class lost though it was not over its share. */
 export function lostInTrouble(

@@ -23,12 +23,13 @@ import { speed } from "./speed.mjs";
 import { travel } from "./travel.mjs";
 import { tuning } from "./tuning.mjs";
 import { units } from "./units.mjs";
+import { well } from "./well.mjs";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 /** Says that this process is in its own network. */
 const INSIDE = "WEIR_PAGE_TEST_INSIDE";
 const ON_HOUSE = { drawn, looks, travel, tuning };
-const ALONE = { files, speed, quadros, demo, play, reservations };
+const ALONE = { files, speed, quadros, demo, play, well, reservations };
 
 /** Runs this program again in a network of its own. */
 function enter() {

@@ -44,6 +44,7 @@ export class Loans {
       this.empty,
       details,
     );
+    this.element.classList.add("loans");
     store.on("sample", () => {
       if (performance.now() - this.drawn >= PACE) this.draw();
     });
