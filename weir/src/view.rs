@@ -6,6 +6,7 @@ use serde_json::json;
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -229,7 +230,8 @@ impl Opener {
         let mut shell = Command::new("sh");
         // Without the line, whose writer is gone, it opens nothing.
         shell.args(["-c", "read -r _line && exec xdg-open \"$0\""]).arg(file.path());
-        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Ctrl-C is for the demo, not for the browser.
+        shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = shell.spawn().map_err(unopened)?;
         Ok(Some(Self { child, _file: file }))
     }

@@ -55,20 +55,21 @@ export function judge(
   }[promise.comparison];
   if (holds) return { ...unknown, state: "kept" };
   const excess = Math.abs(value - goal) / Math.max(Math.abs(goal), 1e-9);
-  const side = promise.comparison.startsWith("<") ? "over" : "under";
-  const words = `${promise.class ?? ""} ${NAMES[promise.metric] ?? promise.metric} ${write(value)}, ${write(Math.abs(value - goal))} ${side} ${write(goal)}`;
+  const [does, too] = SENTENCES[promise.metric] ?? [promise.metric, "off"];
+  const words = `${promise.class ?? ""} ${does} ${write(value)}, ${write(Math.abs(value - goal))} ${too}`;
   return { ...unknown, state: "broken", excess, words: words.trim() };
 }
 
-/** How a metric is named in a sentence. */
-const NAMES: Record<string, string> = {
-  rate: "gets",
-  "delay.p50": "p50 is",
-  "delay.p90": "p90 is",
-  "delay.p99": "p99 is",
-  "delay.max": "p99 is",
-  loss: "loses",
-  "backlog.max": "backlog is",
+/** What a class does by a metric, and how what it misses is called. */
+const SENTENCES: Record<string, readonly [string, string]> = {
+  rate: ["gets", "too little"],
+  "delay.p50": ["takes (p50)", "too long"],
+  "delay.p90": ["takes (p99)", "too long"],
+  "delay.p99": ["takes (p99)", "too long"],
+  "delay.max": ["takes (p99)", "too long"],
+  loss: ["loses", "too much"],
+  drops: ["loses a second", "too many"],
+  "backlog.max": ["has waiting", "too much"],
 };
 
 /** Returns the measure of a promise as the page knows it; NaN where it does not. */

@@ -13,6 +13,9 @@ export type Topic =
 /** Lengths of time that charts show, in milliseconds. */
 export const WINDOWS: readonly number[] = [60_000, 300_000, 900_000];
 
+/** The least milliseconds that charts show of a live link. */
+const SHOWN_MIN = 20_000;
+
 /** The rate of a line, in bit/s, from which on it counts as none. */
 const UNLIMITED = 100e9;
 
@@ -132,8 +135,9 @@ export class Store {
       this.instant === null
         ? last
         : Math.min(last, Math.max(this.instant + this.window / 4, first + this.window));
+    // What was not yet is not shown as empty time.
     return this.live
-      ? [end - this.window, end]
+      ? [Math.max(end - this.window, Math.min(first - 1000, end - SHOWN_MIN)), end]
       : [Math.max(first, end - this.window), Math.max(end, first + 1)];
   }
 

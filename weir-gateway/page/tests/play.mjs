@@ -1,5 +1,15 @@
 // `weir demo --play`: a link with traffic that goes on, its page with the tour, and its end.
-import { readdirSync, readlinkSync } from "node:fs";
+import {
+  chmodSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { barriers, choose, number, rows, tab } from "./browser.mjs";
 import { end, pause, start, until } from "./network.mjs";
 import { must, none } from "./report.mjs";
@@ -16,7 +26,12 @@ const CARDS = [
 export async function play(weir, browser, output) {
   const before = networks();
   const log = [];
-  const child = start(weir, ["demo", "--play"], log);
+  const folder = mkdtempSync(join(tmpdir(), "weir-play-"));
+  const note = join(folder, "opened");
+  writeFileSync(join(folder, "xdg-open"), `#!/bin/sh\nprintf %s "$1" > ${note}\n`);
+  chmodSync(join(folder, "xdg-open"), 0o755);
+  const desktop = [`PATH=${folder}:${process.env.PATH}`, "DISPLAY=:99"];
+  const child = start("env", [...desktop, weir, "demo", "--play"], log);
   const address = await until(
     "the address of the page",
     () => {
@@ -26,6 +41,8 @@ export async function play(weir, browser, output) {
     60_000,
   );
   must("play: the address asks for the tour", address.endsWith("&tour"), address);
+  const named = await until("that a browser is opened", () => readFileSync(note, "utf8"));
+  must("play: with a display the page is opened", readFileSync(named, "utf8").includes(address));
   must("play: networks of its own", networks().size > before.size);
   const page = await browser.page(address);
   await traffic(page);
@@ -38,6 +55,7 @@ export async function play(weir, browser, output) {
   await end(child, "SIGINT");
   must("play: it ends with Ctrl-C", child.exitCode === 0, `${child.exitCode} ${log.join("")}`);
   const left = [...networks()].filter((one) => !before.has(one));
+  rmSync(folder, { recursive: true });
   must("play: no namespace is left", left.length === 0, left.join(" "));
 }
 

@@ -128,10 +128,10 @@ async function judged() {
     equal(found.state, state, `${metric} ${comparison} ${goal}`);
     ok(found.words.includes(part), `${found.words} has ${part}`);
   };
-  check("delay.p99", "<=", 10_000, {}, "broken", "a p99 is 14.2 ms, 4.20 ms over 10.0 ms");
+  check("delay.p99", "<=", 10_000, {}, "broken", "a takes (p99) 14.2 ms, 4.20 ms too long");
   check("delay.p99", "<=", 15_000, {}, "kept", "");
   check("delay.p99", "<", 15_000, { p99: NaN }, "unknown", "");
-  check("rate", ">=", 4.5e6, {}, "broken", "a gets 4.00 Mbit/s, 500 kbit/s under 4.50 Mbit/s");
+  check("rate", ">=", 4.5e6, {}, "broken", "a gets 4.00 Mbit/s, 500 kbit/s too little");
   check("rate", ">=", 4.5e6, { offered: 4e6 }, "kept", "");
   check("loss", "<=", 0.1, {}, "broken", "a loses 20.0 %");
   check("loss", "<=", 0.1, { dropped: 0 }, "kept", "");

@@ -15,14 +15,14 @@ const NAMES: Partial<Record<Field, keyof ClassHistory>> = {
 };
 /** The cards to choose from, with what the plan says of each. */
 const CARDS: readonly [Card | "", string, string][] = [
-  ["", "as it is", ""],
+  ["", "the line", ""],
   [
     "chain",
     "an old card",
     " The card is an old one: a ring of 128 packets, of which it reports none before all are sent" +
       " (Quadros et al. 2000).",
   ],
-  ["packet", "a card with a ring", " The card has a ring of 128 packets and reports each."],
+  ["packet", "a ring card", " The card has a ring of 128 packets and reports each."],
 ];
 
 export class ForkView {
