@@ -107,7 +107,7 @@ async function tour(page, output) {
   }
   await until("the old card", async () => /several classes had/.test(await runs(page)), 60_000);
   must("play: the old card has a figure", /in [\d.]+ % of them/.test(await runs(page)));
-  await card.getByText("Leave the tour").click();
+  await card.getByRole("button", { name: "Leave the tour" }).click();
   must("play: the tour can be left", (await card.count()) === 0);
 }
 

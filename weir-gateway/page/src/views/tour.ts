@@ -77,8 +77,8 @@ const CARDS: readonly Card[] = [
   {
     title: "Switch the old card",
     words:
-      "A network card of the nineties took packets in chains, before the scheduler could choose. " +
-      "The same traffic behind such a card: see how rarely several classes are left to choose from.",
+      "A network card of the nineties took packets in chains, before the scheduler could choose " +
+      "among later ones. Put one behind this line, in the simulator, and see which class waits for it.",
     does: "Switch it on",
     go: ({ tab, oldCard }) => {
       tab("Overview");
@@ -121,7 +121,11 @@ export class Tour {
         {},
         this.title,
         this.count,
-        h("button", { class: "quiet", onclick: () => this.leave() }, "Leave the tour"),
+        h(
+          "button",
+          { class: "quiet", "aria-label": "Leave the tour", onclick: () => this.leave() },
+          "Leave",
+        ),
       ),
       this.words,
       h("div", { class: "tour-does" }, this.does, this.before, this.next),
