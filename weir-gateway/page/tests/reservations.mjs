@@ -99,7 +99,11 @@ export async function reservations(weir, browser, output) {
   const page = await browser.page(`http://${WEB}/#token=${TOKEN}`);
   const panel = page.locator(".reservations");
   const row = panel.locator("tbody tr").first();
-  await until("the row of the reservation", async () => /, FF/.test((await cells(row))[0]));
+  await until("the row of the reservation", async () => {
+    const first = await cells(row);
+    if (/, FF/.test(first[0] ?? "")) return true;
+    throw new Error(`${first.join(" | ")} ${log.join("")}`);
+  });
   const found = await cells(row);
   must(
     "reservations: flow, receiver, style and class",

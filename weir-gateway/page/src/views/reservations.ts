@@ -79,7 +79,7 @@ function rowsOf(session: Session): Child[][] {
 
 /** Names a flow as its packets do. */
 function flow(senders: string[], to: string, what: string): HTMLElement {
-  const [first = "any sender", ...more] = senders;
+  const [first = "any sender", ...more] = senders.map((one) => one.replace(/ port (\d+)$/, ":$1"));
   const others = more.length > 0 ? ` and ${more.length} more` : "";
   return two(`${first}${others} → ${to}`, what);
 }
