@@ -187,7 +187,7 @@ pub struct PromisesQuery {
     pub direction: Option<String>,
 }
 
-/// What a policy promises.
+/// The promises of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Promises {
     /// The promises of the policy: its `[[promise]]` and each class's `delay`.

@@ -1,5 +1,5 @@
-//! What a policy promises its classes, and what it could promise: for a page that says whether all
-//! is well.
+//! The promises of a policy, and those that it could make: for a page that says whether all is
+//! well.
 //!
 //! A class's `delay` counts as a promise on its 99 % delay, as a page measures it. Offers are the
 //! bounds of `weir check --bounds`, rounded outwards.
@@ -127,9 +127,9 @@ mod tests {
     use weir_policy::policy::read_promise;
 
     const POLICY: &str = "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n\
-        [class.voice]\nrate = '2 Mbit/s'\ndelay = '30 ms'\n\
-        arrival = { rate = '1 Mbit/s', burst = '1514 B' }\nmatch = [{ proto = 'udp' }]\n\
-        [class.rest]\nrate = '8 Mbit/s'\ndefault = true\n";
+        [class.voice]\nrate = '1 Mbit/s'\nceil = '2 Mbit/s'\ndelay = '30 ms'\n\
+        arrival = { rate = '500 kbit/s', burst = '1514 B' }\nmatch = [{ proto = 'udp' }]\n\
+        [class.rest]\nrate = '9 Mbit/s'\nceil = '10 Mbit/s'\nprio = 1\ndefault = true\n";
 
     fn check(more: &str, promised: &[(&str, f64)], offered: &[&str]) {
         let text = format!("{POLICY}{more}");

@@ -108,7 +108,7 @@ pub type What = (Arc<dyn Source>, Option<Arc<Api>>);
 pub struct Page {
     api: gateway::Api,
     listener: TcpListener,
-    /// What stands behind the token.
+    /// Stands behind the token in the address.
     more: &'static str,
 }
 
@@ -209,7 +209,7 @@ fn leading_to(url: &str) -> std::io::Result<tempfile::NamedTempFile> {
     Ok(file)
 }
 
-/// What opens a page in the browser of the desktop, for a process that leaves the namespaces of the
+/// A way to open a page in the browser of the desktop, for a process that leaves the namespaces of the
 /// desktop before the page is served: a child that stays in them, and waits for a line.
 pub struct Opener {
     child: std::process::Child,
@@ -271,7 +271,7 @@ impl Opened {
 }
 
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
-/// What the page takes as the wish for a tour.
+/// The page takes this as the wish for a tour.
 const TOUR: &str = "&tour";
 /// How often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(50);

@@ -26,7 +26,7 @@ use weir_link::status::Status;
 use weir_link::status::query::Query;
 use weir_testbed::{LEFT, RIGHT, Testbed};
 
-/// What a link of the demo is started with.
+/// The values in which links of the demo differ.
 #[derive(Clone, Copy)]
 pub struct LinkSetup<'a> {
     /// The CPU of its loop.

@@ -1,9 +1,9 @@
 //! `weir demo --play`: the link of the demo with traffic that goes on, for a page on which a person
 //! changes it.
 //!
-//! Two hosts share it: a home with a call, a video, pages, an upload and a flood, and a guest, which
-//! is a second address of the client. Invariant: when [`play`] returns, the traffic, the link and
-//! the networks are gone, however it ends.
+//! Two hosts share it: a home with a call, a video, pages, an upload and a flood, and a guest, a
+//! second address of the client. Invariant: when [`play`] returns, the traffic, the link and the
+//! networks are gone, however it ends.
 
 use super::link::{Link, LinkSetup};
 use super::live::{Ending, Flags, Handle, Hosts, PAUSE, join};
@@ -185,7 +185,7 @@ const BROWSERS: usize = 3;
 /// How long a page is read.
 const READING: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What the link keeps of the last minutes.
+/// The size of the ring, which keeps the last minutes.
 const RING: &str = "64 MiB";
 
 #[cfg(test)]
