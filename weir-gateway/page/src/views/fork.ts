@@ -101,7 +101,9 @@ export class ForkView {
 
   /** The ring loses its oldest part while a request is under way. */
   private earliest(kept: number | null): number {
-    return kept === null ? 0 : kept + (this.store.live ? MARGIN : 0);
+    if (kept === null) return 0;
+    const span = (this.store.past.t.at(-1) ?? kept) - kept;
+    return kept + (this.store.live ? MARGIN + span / SEGMENTS : 0);
   }
 
   /** Takes the card with the next fork, and the moment that it is of. */
@@ -110,6 +112,14 @@ export class ForkView {
     const select = this.element.querySelectorAll("select")[1];
     if (select) select.value = card;
     this.describe();
+  }
+
+  /** Leads to the nearest moment, where the ring has lost the one that was asked for. */
+  private goesToNearest(): HTMLElement | "" {
+    const { kept } = this.store;
+    if (kept === null || this.at >= kept) return "";
+    const to = Math.ceil(this.earliest(kept) / 1000) * 1000;
+    return h("button", { onclick: () => this.store.goTo(to) }, `Go to ${clock(to)}`);
   }
 
   /** Offers the nearest moment that can be forked, where the chosen one cannot. */
@@ -169,7 +179,10 @@ export class ForkView {
       this.draw();
     } catch (error) {
       this.fork = null;
-      this.verdict.replaceChildren(h("p", { class: "finding error" }, (error as Error).message));
+      this.verdict.replaceChildren(
+        h("p", { class: "finding error" }, (error as Error).message),
+        this.goesToNearest(),
+      );
     }
     this.run.disabled = false;
   }
@@ -232,8 +245,10 @@ function ran({ all, contended }: { all: number; contended: number }): HTMLElemen
   );
 }
 
-/** Milliseconds by which a fork begins later than the ring. */
+/** Milliseconds by which a fork begins later than the ring, beside a segment of the ring: so much
+ *  goes at once. */
 const MARGIN = 2000;
+const SEGMENTS = 8;
 
 const list = (settings: Setting[]): string =>
   settings.map(({ key, value }) => `${key} = ${value || "nothing"}`).join(", ");
