@@ -209,8 +209,8 @@ fn leading_to(url: &str) -> std::io::Result<tempfile::NamedTempFile> {
     Ok(file)
 }
 
-/// A way to open a page in the browser of the desktop, for a process that leaves the namespaces of the
-/// desktop before the page is served: a child that stays in them, and waits for a line.
+/// A way to open a page in the browser of the desktop, for a process that leaves the namespaces of
+/// the desktop before the page is served: a child that stays in them, and waits for a line.
 pub struct Opener {
     child: std::process::Child,
     /// It leads to the page.
