@@ -32,7 +32,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 37] = [
+const PARTS: [Part; 38] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -67,6 +67,11 @@ const PARTS: [Part; 37] = [
         name: "latency",
         measures: "the delay on an idle link beside the kernel's bridge (1 min; root)",
         run: |root| weir(root, &["lab", "run", "latency-live"]),
+    },
+    Part {
+        name: "fast-tcp",
+        measures: "TCP at 10 Gbit/s beside the kernel's bridge with its HTB (1 min; root)",
+        run: |root| weir(root, &["lab", "run", "fast-tcp"]),
     },
     Part {
         name: "peers",
