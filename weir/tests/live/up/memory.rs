@@ -3,7 +3,7 @@
 //!
 //! WEIR_SETS is the number of changes of each; with it the estimate must also not be too high, and
 //! a table is printed. Without it a part of the kinds is changed a few times. The program's own code
-//! is counted only in a release build: that of a debug build is many times as large.
+//! is counted only in a release build: that of a debug build is many times larger.
 
 use super::{Test, plan};
 use libtest_mimic::Failed;
@@ -31,23 +31,30 @@ struct Kind {
     is_short: bool,
 }
 
-#[rustfmt::skip]
 const KINDS: &[Kind] = &[
-    Kind { name: "3 classes one way", plan: || plan(&classes(2, "drr")), is_short: true },
-    Kind { name: "3 classes both ways", plan: || plan(&classes(2, "htb")).both_ways(), is_short: true },
-    Kind { name: "40 classes, a log", plan: || plan(&classes(39, "htb")).deployment("log = \"link.log\""), is_short: false },
-    Kind { name: "500 classes both ways", plan: || plan(&classes(499, "drr")).both_ways(), is_short: false },
-    Kind { name: "5000 classes", plan: || plan(&classes(4999, "htb")), is_short: false },
-    Kind { name: "a list of 200", plan: || plan(&listed(200)), is_short: true },
-    Kind { name: "flows kept apart", plan: || plan(&isolated()).both_ways(), is_short: false },
-    Kind { name: "a ring of 8 MB", plan: || plan(&classes(9, "hfsc")).deployment("ring = \"8 MB\""), is_short: false },
+    Kind::new("3 classes one way", || plan(&classes(2, "drr"))).short(),
+    Kind::new("3 classes both ways", || plan(&classes(2, "htb")).both_ways()).short(),
+    Kind::new("40 classes, a log", || plan(&classes(39, "htb")).deployment("log = \"link.log\"")),
+    Kind::new("500 classes both ways", || plan(&classes(499, "drr")).both_ways()),
+    Kind::new("5000 classes", || plan(&classes(4999, "htb"))),
+    Kind::new("a list of 200", || plan(&listed(200))).short(),
+    Kind::new("flows kept apart", || plan(&isolated()).both_ways()),
+    Kind::new("a ring of 8 MB", || plan(&classes(9, "hfsc")).deployment("ring = \"8 MB\"")),
 ];
 
-const XDP: Kind = Kind {
-    name: "10 classes over AF_XDP",
-    plan: || plan(&classes(9, "htb")).both_ways().ports(PortKind::AfXdp),
-    is_short: true,
-};
+const XDP: Kind = Kind::new("10 classes over AF_XDP", || {
+    plan(&classes(9, "htb")).both_ways().ports(PortKind::AfXdp)
+});
+
+impl Kind {
+    const fn new(name: &'static str, plan: fn() -> ScenePlan) -> Self {
+        Self { name, plan, is_short: false }
+    }
+
+    const fn short(self) -> Self {
+        Self { is_short: true, ..self }
+    }
+}
 
 fn within_the_estimate() -> Outcome {
     KINDS.iter().filter(|kind| kind.is_short || sets().is_some()).try_for_each(check)
