@@ -38,7 +38,7 @@ struct Shown {
 /// The file of a token, which goes with the gateway.
 struct TokenFile(PathBuf);
 
-/// What the process of the gateway showed since the last call.
+/// The signs of the process of the gateway since the last call.
 #[derive(Default)]
 pub struct Signs {
     /// It said something.

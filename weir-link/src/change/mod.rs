@@ -4,7 +4,8 @@
 //! links, classifiers, tables, the memory for the status. Each bridge's loop takes its part from a
 //! mailbox and exchanges it between two turns, all directions of the bridge at once; several
 //! bridges follow each as its loop comes to it. Whatever can fail fails before the first loop has
-//! exchanged anything: also that the kernel sorts frames by the new policies (`sort.rs`). Invariant: the loop neither allocates nor frees for a change, and never waits.
+//! exchanged anything: also that the kernel sorts frames by the new policies (`sort.rs`). Invariant:
+//! the loop neither allocates nor frees to exchange policies, and never waits.
 
 pub mod history;
 pub mod join;
@@ -52,7 +53,7 @@ pub struct Transaction {
     pub guards: Guards,
 }
 
-/// What follows from a change that is in force.
+/// The consequences of a change that is in force.
 pub struct Made {
     /// The alarms of the deployment, over the new policies.
     pub alarms: Alarms,

@@ -72,7 +72,7 @@ pub(crate) struct Loops<'a> {
     pub patience: Duration,
 }
 
-/// What a changed policy means for the ports of a lane.
+/// The consequences of a changed policy for the ports of its lane.
 #[derive(Default)]
 pub(crate) struct Sorted {
     pub wanted: Vec<Wanted>,
@@ -252,7 +252,7 @@ mod tests {
     struct Noted {
         name: char,
         log: Log,
-        /// What it refuses: `make`, or to sort into so many rings.
+        /// The call that it refuses: `make`, or to sort into so many rings.
         refuses: &'static str,
     }
 

@@ -49,7 +49,7 @@ mod sort;
 
 pub(super) struct AfPacket {
     config: PortConfig,
-    /// What the thread that changes the sorting uses, too.
+    /// Shared with the thread that changes the sorting.
     sharing: Sharing,
     /// Whether frames come in.
     intake: bool,

@@ -97,7 +97,7 @@ fn suits(interface: &str) -> std::result::Result<(), String> {
 
 struct AfXdp {
     config: PortConfig,
-    /// What the thread that changes the sorting uses, too.
+    /// Shared with the thread that changes the sorting.
     sharing: Sharing,
     sets: Sets,
     keyword: &'static str,

@@ -17,7 +17,7 @@ use crate::sorter::Sorting;
 use weir_host::error::{Result, SystemError};
 use weir_host::fanout;
 
-/// What a port and the thread that changes its sorting share.
+/// The parts that a port and the thread that changes its sorting share.
 pub(super) struct Shared {
     pub authority: Box<dyn Authority>,
     /// A copy of the first receiving socket, by which the program of the group is set.

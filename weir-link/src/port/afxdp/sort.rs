@@ -16,7 +16,7 @@ use crate::sorter::Sorting;
 use weir_host::error::{Result, SystemError};
 use weir_host::wait::monotonic_ns;
 
-/// What a port and the thread that changes its sorting share.
+/// The parts that a port and the thread that changes its sorting share.
 pub(super) struct Shared {
     pub authority: Box<dyn Authority>,
     /// Keeps the program attached; `None` while the intake is closed.

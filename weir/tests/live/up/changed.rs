@@ -362,7 +362,7 @@ fn rings_follow() -> Outcome {
     let mut scene = plan(&crowded()).deployment(patient).start()?;
     let forwarder = scene.forwarder()?;
     assert!(voice_of_a_flood(&scene)? < VOICE, "it shares the ring of the flood");
-    for (value, has_ring) in [("60 ms", true), ("", false), ("50 ms", true)] {
+    for (value, has_ring) in [("100 ms", true), ("", false), ("90 ms", true)] {
         let stream = Stream::numbered(&scene.testbed, SLOW)?;
         until("many are sent", || stream.sent() >= 100)?;
         check(&scene, &["set", &format!("class.voice.delay={value}")], 0, &["change"])?;

@@ -2,7 +2,7 @@
 //! ten kinds, each flooded and changed many times.
 //!
 //! WEIR_SETS is the number of changes of each; with it the estimate must also not be too high, and
-//! a table is printed. Without it a part of the kinds is changed a few times. The program's own code
+//! a table is printed. Without it some of the kinds are changed a few times. The program's own code
 //! is counted only in a release build: that of a debug build is many times larger.
 
 use super::{Test, plan};
