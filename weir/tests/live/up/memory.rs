@@ -37,7 +37,7 @@ const KINDS: &[Kind] = &[
     Kind::new("40 classes, a log", || plan(&classes(39, "htb")).deployment("log = \"link.log\"")),
     Kind::new("500 classes both ways", || plan(&classes(499, "drr")).both_ways()),
     Kind::new("5000 classes", || plan(&classes(4999, "htb"))),
-    Kind::new("a list of 200", || plan(&listed(200))).short(),
+    Kind::new("a list of 200", || plan(&listed(200))),
     Kind::new("flows kept apart", || plan(&isolated()).both_ways()),
     Kind::new("a ring of 8 MB", || plan(&classes(9, "hfsc")).deployment("ring = \"8 MB\"")),
 ];
@@ -216,7 +216,7 @@ fn isolated() -> String {
 /// The port of the first class.
 const FIRST: u16 = 1024;
 /// The most classes that are flooded beside the default one.
-const FLOODED_MAX: u16 = 40;
+const FLOODED_MAX: u16 = 1000;
 /// Packets that wait in a link whose pool, of 8192 frames, is all but full.
 const WAITING: u64 = 7500;
 /// Changes without WEIR_SETS.
