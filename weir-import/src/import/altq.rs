@@ -384,6 +384,12 @@ fn class_option(
             let why = "Weir's class-based queueing charges each packet by its length";
             reading.approximated(line, format!("`{}` is left out: {why}", word.text));
         }
+        "maxidle" | "minidle" | "offtime" => {
+            words.need("a number", reading)?;
+            let why = "the number is one of `cbq-altq`; Weir's class-based queueing has no such \
+                       limit";
+            reading.approximated(line, format!("`{}` is left out: {why}", word.text));
+        }
         "red" => class.early = Early::Red,
         "rio" => class.early = Early::Rio,
         "ecn" => (class.early, class.ecn) = (Early::Red, true),
@@ -615,27 +621,30 @@ fn further(
     })
 }
 
-/// Makes a rule for each value of the traffic class that agrees with `tos` under `mask`.
+/// Makes the rules of packets whose traffic class agrees with `tos` under `mask`: one for each
+/// value of the ECN field, with all DSCPs.
 pub(super) fn with_tos(keys: &[Key], tos: u8, mask: u8) -> Vec<Vec<Key>> {
     let agrees = |mask: u8, wanted: u8| move |value: &u8| value & mask == wanted & mask;
     let ecns: Vec<Option<u8>> = match mask & 3 {
         0 => vec![None],
         ecn => (0..4).filter(agrees(ecn, tos)).map(Some).collect(),
     };
-    let dscps: Vec<Option<u8>> = match mask >> 2 {
-        0 => vec![None],
-        dscp => (0..64).filter(agrees(dscp, tos >> 2)).map(Some).collect(),
+    let dscps: Vec<String> = match mask >> 2 {
+        0 => Vec::new(),
+        dscp => (0..64).filter(agrees(dscp, tos >> 2)).map(|dscp: u8| dscp.to_string()).collect(),
     };
-    let rule = |dscp: &Option<u8>, ecn: &Option<u8>| {
+    let dscp = match dscps.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(format!("[{}]", several.join(", "))),
+    };
+    let rule = |ecn: Option<u8>| {
         let mut keys = keys.to_vec();
-        keys.extend(dscp.map(|dscp| ("dscp", dscp.to_string())));
+        keys.extend(dscp.clone().map(|dscp| ("dscp", dscp)));
         keys.extend(ecn.map(|ecn| ("ecn", quoted(ECN[usize::from(ecn)]))));
         keys
     };
-    dscps
-        .iter()
-        .flat_map(|dscp| ecns.iter().map(|ecn| rule(dscp, ecn)).collect::<Vec<_>>())
-        .collect()
+    ecns.into_iter().map(rule).collect()
 }
 
 enum Address {
@@ -810,7 +819,7 @@ const INTERFACE_WORDS: [&str; 18] = [
     "qlimit",
     "hash",
 ];
-const CLASS_WORDS: [&str; 22] = [
+const CLASS_WORDS: [&str; 25] = [
     "bandwidth",
     "ulimit",
     "borrow",
@@ -828,6 +837,9 @@ const CLASS_WORDS: [&str; 22] = [
     "minburst",
     "packetsize",
     "maxpacketsize",
+    "maxidle",
+    "minidle",
+    "offtime",
     "red",
     "rio",
     "ecn",
