@@ -4,8 +4,8 @@
 //! links, classifiers, tables, the memory for the status. Each bridge's loop takes its part from a
 //! mailbox and exchanges it between two turns, all directions of the bridge at once; several
 //! bridges follow each as its loop comes to it. Whatever can fail fails before the first loop has
-//! exchanged anything: also that the kernel sorts frames by the new policies (`sort.rs`). Invariant:
-//! the loop neither allocates nor frees to exchange policies, and never waits.
+//! exchanged anything: also that the kernel sorts frames by the new policies (`sort.rs`).
+//! Invariant: the loop neither allocates nor frees to exchange policies, and never waits.
 
 pub mod history;
 pub mod join;
