@@ -15,7 +15,7 @@ use std::net::{SocketAddr, TcpListener};
 use weir_host::printable::fit;
 
 /// The version of these messages: after an update the program on the disk may speak another one.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// A message from the keeper to the gateway.
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,6 +49,8 @@ pub struct GatewayPlan {
 pub enum FromGateway {
     /// The gateway serves clients.
     Ready,
+    /// It serves: a sign of life, now and then.
+    Beat,
     /// It ends, for this reason.
     Failed(String),
     /// It wants a connection to the control socket, which it cannot open itself, for a client with

@@ -650,7 +650,7 @@ impl Supervisor {
         let overdue = |one: &Forwarder| Some((one.pid, one.overdue(heard)?));
         let overdue: Vec<_> = self.forwarders.iter().filter_map(overdue).collect();
         overdue.into_iter().for_each(|(pid, overdue)| self.end_overdue(now, pid, overdue));
-        let starts = self.table.rows().map(|row| row.on_tick(now));
+        let starts = self.table.rows().map(|row| row.on_tick(now, heard));
         self.actions.extend(starts.into_iter().flatten());
         if let State::Stopping { second, .. } = self.state {
             self.end_stop(second);

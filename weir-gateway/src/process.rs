@@ -40,7 +40,8 @@ pub fn run(protocol: u32, channel: OwnedFd) -> Result<(), String> {
         // If the keeper has ended, the reason is lost.
         let _unheard = keeper.send(&FromGateway::Failed(why.clone()), &[]);
     })?;
-    let _serving = prepared.serve(keeper)?;
+    let speaker = copy.try_clone().map_err(|error| error.to_string())?;
+    let _serving = prepared.serve(keeper, Channel::from(speaker))?;
     wait_for_end(&copy);
     Ok(())
 }
@@ -91,10 +92,11 @@ struct Serving {
 
 impl Prepared {
     /// Serves clients and viewers.
-    fn serve(self, keeper: Channel) -> Result<Serving, String> {
+    fn serve(self, keeper: Channel, speaker: Channel) -> Result<Serving, String> {
         let text = |error: std::io::Error| error.to_string();
         let Self { plan, api: of_api, page: of_page, runtime } = self;
         let _unheard = keeper.send(&FromGateway::Ready, &[]);
+        runtime.spawn(beat(speaker));
         let by_keeper = ByKeeper::new(keeper);
         let viewers: Arc<dyn Contact> = Arc::new(by_keeper.for_viewers());
         let contact: Arc<dyn Contact> = Arc::new(by_keeper);
@@ -128,6 +130,15 @@ fn endpoint(
     Ok(Endpoint { listener, web, router, clients_max, patience, refused: None })
 }
 
+/// Gives the keeper a sign of life now and then, from the thread that serves.
+async fn beat(keeper: Channel) {
+    loop {
+        // A keeper that does not receive looks again.
+        let _unheard = keeper.send(&FromGateway::Beat, &[]);
+        tokio::time::sleep(BEAT_GAP).await;
+    }
+}
+
 /// Reports clients of the API that were refused here to the link, which makes events of them.
 async fn report_refusals(contact: Arc<dyn Contact>, mut refusals: mpsc::Receiver<Refusal>) {
     while let Some((cause, text)) = refusals.recv().await {
@@ -158,5 +169,7 @@ const API_CLIENTS_MAX: usize = 16;
 const REFUSALS_MAX: usize = 64;
 /// How long the keeper may take to say what to serve.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The time between two signs of life.
+const BEAT_GAP: Duration = Duration::from_secs(1);
 /// A client may wait; frames may not.
 const NICENESS: i32 = 10;

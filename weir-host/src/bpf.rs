@@ -276,6 +276,23 @@ impl Program {
         Ok(Link { fd })
     }
 
+    /// Puts the program in the place of the one that this link attached, at once: each frame meets
+    /// one of the two.
+    ///
+    /// # Errors
+    /// When the descriptor is no such link, or the program is of another kind.
+    pub fn replace(&self, link: BorrowedFd<'_>) -> Result<()> {
+        let mut attributes = LinkUpdate {
+            link_fd: link.as_raw_fd() as u32,
+            program_fd: self.fd.as_raw_fd() as u32,
+            flags: 0,
+            former_fd: 0,
+        };
+        call(BPF_LINK_UPDATE, &mut attributes)
+            .map(drop)
+            .map_err(|cause| with_cure("exchange an attached program", cause))
+    }
+
     /// Runs the program once on a frame of at least 14 bytes; nothing is sent.
     pub fn test(&self, frame: &[u8]) -> Result<TestRun> {
         let mut after = vec![0; frame.len() + GROWTH_MAX];
@@ -481,6 +498,17 @@ struct LinkCreate {
 }
 // SAFETY: the layout of <linux/bpf.h> for BPF_LINK_CREATE.
 unsafe impl Attributes for LinkCreate {}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct LinkUpdate {
+    link_fd: u32,
+    program_fd: u32,
+    flags: u32,
+    former_fd: u32,
+}
+// SAFETY: the layout of <linux/bpf.h> for BPF_LINK_UPDATE.
+unsafe impl Attributes for LinkUpdate {}
 
 #[derive(Clone, Copy)]
 #[repr(C)]

@@ -21,8 +21,13 @@ pub fn create(first: BorrowedFd<'_>) -> io::Result<u16> {
     if socket::set_option(first, libc::SOL_PACKET, libc::PACKET_FANOUT, &alone).is_err() {
         socket::set_option(first, libc::SOL_PACKET, libc::PACKET_FANOUT, &with_outgoing)?;
     }
-    let made: c_int = socket::option(first, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
-    Ok((made & 0xffff) as u16)
+    group(first)
+}
+
+/// Returns the number of the group of this socket.
+pub fn group(member: BorrowedFd<'_>) -> io::Result<u16> {
+    let group: c_int = socket::option(member, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
+    Ok((group & 0xffff) as u16)
 }
 
 /// Adds a bound socket to a group; members are numbered in this order.
@@ -33,7 +38,8 @@ pub fn join(socket: BorrowedFd<'_>, group: u16) -> io::Result<()> {
         .or_else(|_| socket::set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &older))
 }
 
-/// Sets the program that returns the number of the member for a frame.
+/// Sets the program that returns the number of the member for a frame. When it returns, each frame
+/// that the program of before chose a member for is there. It takes the kernel some milliseconds.
 pub fn set_program(member: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
     set_filter(member, libc::SOL_PACKET, PACKET_FANOUT_DATA, program)
 }

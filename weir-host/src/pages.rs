@@ -24,6 +24,17 @@ pub fn bytes_in_use() -> usize {
     IN_USE.load(Relaxed)
 }
 
+/// Gives back to the system what the allocator keeps of released memory. The C library keeps it for
+/// each thread that ever allocated: after many changes, each on a thread of its client, that was
+/// some megabytes a thread.
+pub fn give_back_released() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it may be called at any time, from any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 // SAFETY: every call goes to the system's allocator with a layout of at least the asked alignment
 // and the same size, the same one for the allocation and its release, which is all that
 // `GlobalAlloc` asks for.

@@ -44,6 +44,7 @@ pub(crate) mod bpf {
     pub const BPF_OBJ_GET_INFO_BY_FD: c_long = 15;
     pub const BPF_PROG_QUERY: c_long = 16;
     pub const BPF_LINK_CREATE: c_long = 28;
+    pub const BPF_LINK_UPDATE: c_long = 29;
     // `enum bpf_map_type`.
     pub const BPF_MAP_TYPE_HASH: u32 = 1;
     pub const BPF_MAP_TYPE_ARRAY: u32 = 2;

@@ -129,16 +129,16 @@ impl BridgePort {
         (0..).zip(interfaces).map(port).collect()
     }
 
-    /// Returns how the port sorts frames: as the only lane that it feeds wants it. Where it feeds
-    /// several, a ring would have to belong to leaves of all of them: there is one ring.
+    /// Returns how the port sorts frames: as the only lane that it feeds wants it, if only into one
+    /// ring as yet. Where it feeds several, a ring would have to belong to leaves of all of them:
+    /// there is one ring.
     fn sorting(&self, index: usize, lanes: &[LaneConfig]) -> Option<Sorting> {
         let mut fed = lanes.iter().filter(|lane| lane.from.contains(&index));
         let plan = match (fed.next(), fed.next()) {
             (Some(lane), None) => lane.sorting.as_ref(),
             _ => None,
         };
-        let plan = plan.filter(|plan| plan.rings > 1)?;
-        Some(Sorting::of(plan, self.number))
+        Some(Sorting::of(plan?, self.number))
     }
 
     fn sorted_for(mut self, index: usize, lanes: &[LaneConfig]) -> Self {
@@ -150,6 +150,10 @@ impl BridgePort {
     }
 
     fn open(self, intake: bool) -> Result<OpenPort> {
+        let sorting = match &self.source {
+            PortSource::Config(config) => config.sorting.clone(),
+            PortSource::Open(_) => None,
+        };
         let (port, why) = match self.source {
             PortSource::Config(config) => port::open_saying_why(PortConfig { intake, ..config })?,
             PortSource::Open(mut port) => {
@@ -157,7 +161,7 @@ impl BridgePort {
                 (port, String::new())
             }
         };
-        Ok(OpenPort { number: self.number, port, why, kept: Kept::default() })
+        Ok(OpenPort { number: self.number, port, why, sorting, kept: Kept::default() })
     }
 }
 
@@ -167,6 +171,8 @@ struct OpenPort {
     port: Box<dyn Port>,
     /// Why it is of no better kind.
     why: String,
+    /// How it sorts frames, until another thread may change that.
+    sorting: Option<Sorting>,
     kept: Kept,
 }
 
@@ -304,7 +310,10 @@ impl Bridge {
             if self.follow_intake(&board.intake) {
                 now = monotonic_ns();
             }
-            self.change_if_offered(&mut publisher);
+            if self.change_if_offered(&mut publisher) {
+                descriptors = self.descriptors(wake);
+                waiter = Waiter::new(self.wait, &descriptors);
+            }
             if let Some(new) = board.recording.take() {
                 Taps::add(&mut self.taps, new, &mut self.lanes);
             }
@@ -313,7 +322,8 @@ impl Bridge {
                 self.upkept = Instant::from_nanos(now);
                 publisher.publish(self.upkept, self, board);
                 self.lanes.iter_mut().for_each(|lane| lane.sample_limits(self.upkept));
-                if self.refresh_ports(Instant::from_nanos(now), &waiter) {
+                let waited = &descriptors[..descriptors.len() - wake.len()];
+                if self.refresh_ports(Instant::from_nanos(now), &waiter, waited) {
                     descriptors = self.descriptors(wake);
                     waiter = Waiter::new(self.wait, &descriptors);
                 }
@@ -534,13 +544,12 @@ impl Bridge {
     }
 
     /// Checks whether an interface disappeared, came back or changed; returns whether descriptors
-    /// may have changed.
-    fn refresh_ports(&mut self, now: Instant, waiter: &Waiter) -> bool {
+    /// are others than those that the loop waits for.
+    fn refresh_ports(&mut self, now: Instant, waiter: &Waiter, waited: &[RawFd]) -> bool {
         if now.since(self.refreshed) < REFRESH_INTERVAL && !waiter.has_failed() {
             return false;
         }
         self.refreshed = now;
-        let before = self.descriptors(&[]);
         let mut changed = false;
         for (index, port) in self.ports.iter_mut().enumerate() {
             let before = port.port.state();
@@ -565,7 +574,7 @@ impl Bridge {
                 let _tries_again = port.port.attach(&mut self.pool);
             }
         }
-        before != self.descriptors(&[])
+        waited != self.descriptors(&[])
     }
 
     /// Returns the number of frames of the pool that lanes and ports hold.

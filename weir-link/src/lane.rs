@@ -147,13 +147,6 @@ impl Lane {
         &self.books.labels
     }
 
-    /// Returns the name of the leaf that has this ring of its ports.
-    pub(crate) fn ring_class(&self, ring: usize) -> Option<String> {
-        let labels = self.labels();
-        let leaf = labels.rings.get(ring).copied().flatten()?;
-        labels.leaves.get(leaf.index()).cloned()
-    }
-
     /// Returns the frames that it lost outside the link for this cause.
     pub(crate) fn lost(&self, cause: Loss) -> u64 {
         self.books.losses.total[cause as usize]

@@ -89,6 +89,16 @@ impl Ring {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
+    /// Returns when the next frame arrived, by CLOCK_REALTIME in nanoseconds; `None` if none waits.
+    pub(crate) fn stamp(&self) -> Option<u64> {
+        if !self.is_ready() {
+            return None;
+        }
+        // SAFETY: as in `front`.
+        let header = unsafe { self.slot().cast::<libc::tpacket2_hdr>().read() };
+        Some(realtime_ns(&header))
+    }
+
     /// Returns the next frame; `None` if none waits. Offsets outside the slot (the kernel writes
     /// none) give an empty frame.
     pub(crate) fn front(&self) -> Option<Slot<'_>> {
@@ -115,7 +125,7 @@ impl Ring {
             len: header.tp_len as usize,
             offload: offload_before(slot, start),
             tag,
-            realtime_ns: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
+            realtime_ns: realtime_ns(&header),
             is_queued_whole: status & libc::TP_STATUS_COPY != 0,
         })
     }
@@ -224,6 +234,10 @@ fn make_for(
     };
     socket::set_option(socket, libc::SOL_PACKET, option, &request)?;
     Ok(len / slot_len)
+}
+
+fn realtime_ns(header: &libc::tpacket2_hdr) -> u64 {
+    u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec)
 }
 
 /// Reads the `virtio_net_hdr`, which is right before the frame.

@@ -32,7 +32,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 38] = [
+const PARTS: [Part; 39] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -87,6 +87,15 @@ const PARTS: [Part; 38] = [
         name: "memory",
         measures: "bytes an idle class and a waiting packet",
         run: |root| weir(root, &["bench", "--memory"]),
+    },
+    Part {
+        name: "footprint",
+        measures: "the memory of ten links after 500 changes beside `weir check` (20 min; root)",
+        run: |root| {
+            let test =
+                ["--release", "--package", "weir", "--test", "live", "memory_than_check_says"];
+            live_test(root, &test, SETS)
+        },
     },
     Part {
         name: "classify",
@@ -401,6 +410,8 @@ const SCRIPTS: &str = "WEIR_TC_SCRIPTS=1000";
 
 /// How many policies the least rates are compared on.
 const POLICIES: &str = "WEIR_AT_LEAST=1000";
+/// The changes of each link whose memory is measured.
+const SETS: &str = "WEIR_SETS=500";
 
 #[cfg(test)]
 mod tests {

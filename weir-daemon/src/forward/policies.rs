@@ -19,6 +19,7 @@ use weir_control::protocol::{
 };
 use weir_control::service::{Peer, Reply};
 use weir_control::texts;
+use weir_host::pages;
 use weir_host::wait::realtime_ns;
 use weir_host::watch::Waker;
 use weir_link::alarm::{Alarms, Guards};
@@ -26,7 +27,7 @@ use weir_link::authority::AuthorityClient;
 use weir_link::bridge::Bridge;
 use weir_link::change::history::{Entry, History, Origin, Texts};
 use weir_link::change::join::Rehearsal;
-use weir_link::change::{self, ChangeHandle, Transaction};
+use weir_link::change::{self, ChangeHandle, Made, Transaction};
 use weir_link::events::{Kind, Reporter};
 use weir_policy::Severity;
 use weir_policy::deployment::Deployment;
@@ -336,6 +337,7 @@ impl Policies {
         } else if state.deployment != deployment {
             let checked = Checked { deployment, transaction, changed };
             changed = self.put_in_force(&mut state, wanted, checked, terms)?;
+            pages::give_back_released();
         }
         changed.took_us = start.elapsed().as_micros() as u64;
         Ok(Answer::Changed(Box::new(changed)))
@@ -355,8 +357,8 @@ impl Policies {
         state.rehearsals.clear();
         let held = self.recorder.hold();
         let wake = || self.wake_loops();
-        let (alarms, guards, made) =
-            transaction.put_in_force(&mut state.handles, wake, LOOP_PATIENCE);
+        let made = transaction.put_in_force(&mut state.handles, wake, LOOP_PATIENCE);
+        let Made { alarms, guards, made } = made.map_err(|refusal| refusal.to_string())?;
         held.follow(&deployment, &wanted.texts);
         if wanted.origin == Origin::Reload {
             changed.replaced = state.history.set_since_files();
@@ -419,6 +421,7 @@ impl State {
         let transaction = Transaction::prepare(both, &[], &self.handles, reporter);
         let transaction = transaction.map_err(|refusal| refusal.to_string())?;
         let alarms = transaction.put_into(bridges, &mut self.handles);
+        let alarms = alarms.map_err(|refusal| refusal.to_string())?;
         (self.deployment, self.texts) = (deployment, texts);
         Ok(Some(alarms))
     }

@@ -15,7 +15,7 @@ use weir_link::status::Status;
 use weir_policy::deployment::{Deployment, Priority};
 
 /// The version of these messages: after an update the program on the disk may speak another one.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// A message from the keeper to the forwarder.
 #[derive(Debug, Serialize, Deserialize)]

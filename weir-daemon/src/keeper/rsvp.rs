@@ -46,6 +46,8 @@ pub struct RsvpPlan {
 pub enum FromRsvp {
     /// It has its sockets, and speaks RSVP.
     Ready,
+    /// It runs: a sign of life, now and then.
+    Beat,
     /// It ends, for this reason.
     Failed(String),
     /// It wants a connection to the control socket, which it cannot open itself.
@@ -100,7 +102,7 @@ impl FromRsvp {
         let text = match &mut self {
             Self::Failed(why) => why,
             Self::Happened(happening) => &mut happening.detail,
-            Self::Ready | Self::Connect => return self,
+            Self::Ready | Self::Beat | Self::Connect => return self,
         };
         sanitise_text(text);
         self
@@ -133,7 +135,7 @@ pub fn exercise(bytes: &[u8]) {
             }
         }
         FromRsvp::Failed(why) => assert!(!why.contains(char::is_control), "{why}"),
-        FromRsvp::Ready | FromRsvp::Connect => {}
+        FromRsvp::Ready | FromRsvp::Beat | FromRsvp::Connect => {}
     }
 }
 
@@ -157,6 +159,7 @@ mod tests {
         let happening = |what| Happening { what, detail: bad.clone(), untold: u64::MAX };
         let rows = [
             FromRsvp::Ready,
+            FromRsvp::Beat,
             FromRsvp::Connect,
             FromRsvp::Failed(bad.clone()),
             FromRsvp::Happened(happening(What::Admitted)),
@@ -171,7 +174,7 @@ mod tests {
                     assert_eq!(untold, u64::MAX, "a number is left as it is");
                     detail
                 }
-                FromRsvp::Ready | FromRsvp::Connect => continue,
+                FromRsvp::Ready | FromRsvp::Beat | FromRsvp::Connect => continue,
             };
             assert_eq!(sanitised.chars().count(), TEXT_MAX);
             assert!(sanitised.starts_with("a\\u{1b}[2J"), "{sanitised:.40}");

@@ -34,6 +34,8 @@ struct Router {
     /// By kind, how many events were not reported, since they happened too often.
     unreported: BTreeMap<What, u64>,
     reported_at: BTreeMap<What, Instant>,
+    /// When the next sign of life is due.
+    beat_at: Instant,
 }
 
 /// Runs until the keeper ends.
@@ -65,8 +67,9 @@ pub fn run(prepared: Prepared, keeper: Channel) -> Result<(), String> {
     let control = LinkControl::new(admission, classes, SHAPED, present);
     let former_until = Some(learned);
     let (unreported, reported_at) = (BTreeMap::new(), BTreeMap::new());
+    let beat_at = Driver::<LinkNetwork>::now();
     let mut router =
-        Router { driver, control, keeper: speaker, former_until, unreported, reported_at };
+        Router { driver, control, keeper: speaker, former_until, unreported, reported_at, beat_at };
     router.work(Some(questions))
 }
 
@@ -81,7 +84,9 @@ impl Router {
             self.report();
             let check = self.driver.network().is_down();
             let check = check.then(|| Driver::<LinkNetwork>::now().after(CHECK_GAP));
-            let deadline = deadline.into_iter().chain(self.former_until).chain(check).min();
+            let beat = Some(self.beat());
+            let others = self.former_until.into_iter().chain(check).chain(beat);
+            let deadline = deadline.into_iter().chain(others).min();
             let waker = self.control.classes().waker();
             let own = [self.keeper.as_fd(), waker.as_fd()];
             let others: Vec<_> =
@@ -98,6 +103,17 @@ impl Router {
             // No question follows once the other end is closed.
             questions = questions.filter(|channel| self.describe(channel).is_ok());
         }
+    }
+
+    /// Gives the keeper a sign of life if that is due; returns when the next one is.
+    fn beat(&mut self) -> Instant {
+        let now = Driver::<LinkNetwork>::now();
+        if now >= self.beat_at {
+            self.beat_at = now.after(BEAT_GAP);
+            // A keeper that does not receive looks again.
+            let _unheard = self.keeper.send(&FromRsvp::Beat, &[]);
+        }
+        self.beat_at
     }
 
     /// Replies to a question of the forwarder, if there is one.
@@ -255,5 +271,7 @@ const SHAPED: InterfaceId = InterfaceId(0);
 const LATENCY: Option<u32> = Some(0);
 const ETHERNET_HEADER: u32 = 14;
 const REPORT_GAP: Duration = Duration::from_secs(1);
+/// The time between two signs of life.
+const BEAT_GAP: Duration = Duration::from_secs(1);
 /// How soon an interface that is gone is noticed.
 const CHECK_GAP: Duration = Duration::from_millis(500);

@@ -110,6 +110,8 @@ pub enum CompanionEvent {
     Started,
     /// The reply to [`Question::Start`]: it does not run, for this reason.
     NotStarted(String),
+    /// It gave a sign of life.
+    Alive,
     /// It has ended, after its last words, for this reason.
     Exited(Pid, String),
 }
@@ -132,6 +134,8 @@ pub enum Action {
     Ask(Question),
     /// End a companion, if it runs. Its end is not told.
     Stop(Companion),
+    /// End a companion that hangs, for this reason. Its end is told.
+    EndHung(Companion, String),
     /// Tell a forwarder something. What one that has ended misses does not matter.
     Send(Pid, Order),
     /// End a forwarder at once.
@@ -211,6 +215,8 @@ pub enum Fault {
     Death,
     /// The kernel carries the traffic.
     Fallback,
+    /// A companion died, and runs not yet again. It may begin once more, for another reason.
+    Missing(Companion),
 }
 
 /// A notice to the service manager.

@@ -1,10 +1,9 @@
 //! The table of children: how each kind is started again when it has ended, and how far those are
 //! without which the link goes on.
 
-use super::interface::{Action, Companion, CompanionEvent, Followed, Pid, Question};
+use super::interface::{Action, Companion, CompanionEvent, Fault, Followed, Pid, Question};
 use super::restarts::{RESTARTS_MAX, RESTARTS_TIME, Restarts};
 use std::time::{Duration, Instant};
-use weir_link::events::Kind;
 
 /// The children of a link.
 #[derive(Debug)]
@@ -78,8 +77,10 @@ pub struct Row {
     /// Whether one that could not be started again is tried again later.
     retries: bool,
     stage: Stage,
-    /// The event of its end.
-    died: Kind,
+    /// Until when it has to give another sign of life, while it runs.
+    alive_until: Option<Instant>,
+    /// Whether its death was told, and that it is back not yet.
+    is_missing: bool,
     /// The warning if a deployment wants it and it cannot run.
     absent: &'static str,
 }
@@ -106,7 +107,8 @@ impl Row {
             policy: RestartPolicy::companion(),
             retries: false,
             stage: Stage::Absent,
-            died: Kind::PageDied,
+            alive_until: None,
+            is_missing: false,
             absent: "there is no page and no API",
         }
     }
@@ -118,7 +120,8 @@ impl Row {
             policy: RestartPolicy::companion(),
             retries: true,
             stage: Stage::Absent,
-            died: Kind::RsvpDied,
+            alive_until: None,
+            is_missing: false,
             absent: "there are no reservations",
         }
     }
@@ -130,39 +133,45 @@ impl Row {
         now: Instant,
         event: CompanionEvent,
         carrier: Option<Pid>,
-    ) -> Option<Action> {
+    ) -> Vec<Action> {
         match event {
             CompanionEvent::Followed(followed) => self.follow(followed),
-            CompanionEvent::Started => self.on_started(carrier),
-            CompanionEvent::NotStarted(why) => Some(self.on_not_started(now, why, carrier)),
-            CompanionEvent::Exited(pid, why) => Some(self.on_exit(now, pid, why, carrier)),
+            CompanionEvent::Started => self.on_started(now, carrier),
+            CompanionEvent::NotStarted(why) => vec![self.on_not_started(now, why)],
+            CompanionEvent::Alive => {
+                self.alive_until = Some(now + SILENCE_MAX);
+                Vec::new()
+            }
+            CompanionEvent::Exited(pid, why) => vec![self.on_exit(now, pid, why)],
         }
     }
 
     /// Has it follow what a deployment says.
-    fn follow(&mut self, followed: Result<Followed, String>) -> Option<Action> {
+    fn follow(&mut self, followed: Result<Followed, String>) -> Vec<Action> {
         match followed {
-            Err(why) => Some(self.warn(&why)),
+            Err(why) => vec![self.warn(&why)],
             Ok(Followed::Unwanted) => {
                 self.stage = Stage::Absent;
-                None
+                Vec::from_iter(self.no_longer_missing())
             }
-            Ok(Followed::Same) if self.stage == Stage::Running => None,
-            Ok(Followed::Same | Followed::Other) => Some(self.start(Stage::Starting)),
+            Ok(Followed::Same) if self.stage == Stage::Running => Vec::new(),
+            Ok(Followed::Same | Followed::Other) => vec![self.start(Stage::Starting)],
         }
     }
 
-    fn on_started(&mut self, carrier: Option<Pid>) -> Option<Action> {
+    fn on_started(&mut self, now: Instant, carrier: Option<Pid>) -> Vec<Action> {
         let before = std::mem::replace(&mut self.stage, Stage::Running);
-        match (self.companion, before) {
+        self.alive_until = Some(now + BEGIN_MAX);
+        let follows = match (self.companion, before) {
             (Companion::Gateway, Stage::Starting) => Some(Action::AnnounceGateway),
             // At the first start this follows anyway.
             (Companion::Reservations, Stage::Restarting) => carrier.map(Action::Introduce),
             _ => None,
-        }
+        };
+        follows.into_iter().chain(self.no_longer_missing()).collect()
     }
 
-    fn on_not_started(&mut self, now: Instant, why: String, carrier: Option<Pid>) -> Action {
+    fn on_not_started(&mut self, now: Instant, why: String) -> Action {
         let before = std::mem::replace(&mut self.stage, Stage::Absent);
         if before == Stage::Starting {
             return self.warn(&why);
@@ -172,22 +181,28 @@ impl Row {
         {
             self.stage = Stage::Due(due);
         }
-        self.report_death(why, carrier)
+        self.report_death(why)
     }
 
-    fn on_exit(&mut self, now: Instant, pid: Pid, why: String, carrier: Option<Pid>) -> Action {
+    fn on_exit(&mut self, now: Instant, pid: Pid, why: String) -> Action {
         let (stage, again) = match self.policy.again(now) {
             Ok(due) => (Stage::Due(due), "it is started again".to_owned()),
             Err(refusal) => (Stage::Absent, refusal),
         };
         self.stage = stage;
-        self.report_death(format!("process {pid}: {why}; {again}"), carrier)
+        self.report_death(format!("process {pid}: {why}; {again}"))
     }
 
-    /// Starts it again if that is due.
-    pub fn on_tick(&mut self, now: Instant) -> Option<Action> {
+    /// Starts it again if that is due, and ends it if it hangs: it was listened to after `heard`.
+    pub fn on_tick(&mut self, now: Instant, heard: Instant) -> Option<Action> {
         match self.stage {
             Stage::Due(due) if now >= due => Some(self.start(Stage::Restarting)),
+            Stage::Running => {
+                self.alive_until.take_if(|until| *until < heard)?;
+                let seconds = SILENCE_MAX.as_secs();
+                let why = format!("it hangs: it gave no sign of life for {seconds} s");
+                Some(Action::EndHung(self.companion, why))
+            }
             _ => None,
         }
     }
@@ -207,12 +222,20 @@ impl Row {
         Action::Warn(format!("{}: {why}", self.absent))
     }
 
-    /// Clients of the link are told of the end of reservations as well, through the forwarder.
-    fn report_death(&self, detail: String, carrier: Option<Pid>) -> Action {
-        let reader = carrier.filter(|_| self.companion == Companion::Reservations);
-        Action::Journal(self.died, detail, reader)
+    fn report_death(&mut self, detail: String) -> Action {
+        self.is_missing = true;
+        Action::Begin(Fault::Missing(self.companion), detail)
+    }
+
+    fn no_longer_missing(&mut self) -> Option<Action> {
+        let was_missing = std::mem::take(&mut self.is_missing);
+        was_missing.then_some(Action::End(Fault::Missing(self.companion)))
     }
 }
 
 /// The pause before a companion that died is started again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long one that runs may give no sign of life: it gives one a second, if the machine lets it.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+/// How long it may take to give the first one: it may have to wait for the link.
+const BEGIN_MAX: Duration = Duration::from_secs(60);

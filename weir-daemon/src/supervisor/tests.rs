@@ -453,51 +453,51 @@ fn a_gateway_that_died_is_started_again() {
     check(
         "after a second, five times a minute",
         "
-        exit gateway 51: signal 9 => page-died process 51: signal 9; it is started again
+        exit gateway 51: signal 9 => gateway is missing: process 51: signal 9; it is started again
         after 999ms
-        after 1ms => start gateway
-        exit gateway 52: signal 9 => page-died process 52: signal 9; it is started again
-        after 1s => start gateway
-        exit gateway 53: signal 9 => page-died process 53: signal 9; it is started again
-        after 1s => start gateway
-        exit gateway 54: signal 9 => page-died process 54: signal 9; it is started again
-        after 1s => start gateway
-        exit gateway 55: signal 9 => page-died process 55: signal 9; it is started again
-        after 1s => start gateway
+        after 1ms => start gateway; gateway is back
+        exit gateway 52: signal 9 => gateway is missing: process 52: signal 9; it is started again
+        after 1s => start gateway; gateway is back
+        exit gateway 53: signal 9 => gateway is missing: process 53: signal 9; it is started again
+        after 1s => start gateway; gateway is back
+        exit gateway 54: signal 9 => gateway is missing: process 54: signal 9; it is started again
+        after 1s => start gateway; gateway is back
+        exit gateway 55: signal 9 => gateway is missing: process 55: signal 9; it is started again
+        after 1s => start gateway; gateway is back
         after 2s
-        exit gateway 56: signal 9 => page-died process 56: signal 9; 5 were started within 60 s; `weir restart` tries again
+        exit gateway 56: signal 9 => gateway is missing: process 56: signal 9; 5 were started within 60 s; `weir restart` tries again
         after 1s
         ",
     );
     check(
         "unless that fails",
         "
-        exit gateway 51: signal 9 => page-died process 51: signal 9; it is started again
+        exit gateway 51: signal 9 => gateway is missing: process 51: signal 9; it is started again
         answer companion: no memory
-        after 1s => start gateway; page-died no memory
+        after 1s => start gateway; gateway is missing: no memory
         after 1s
         ",
     );
     check(
         "at once when a deployment is read, also if it is the same",
         "
-        exit gateway 51: signal 9 => page-died process 51: signal 9; it is started again
+        exit gateway 51: signal 9 => gateway is missing: process 51: signal 9; it is started again
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow gateway; start gateway; announce gateway; follow rsvp; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow gateway; start gateway; announce gateway; gateway is back; follow rsvp; introduce 2; drop former files
         after 1s
         ",
     );
     check(
         "unless the deployment does not want it any more",
         "
-        exit gateway 51: signal 9 => page-died process 51: signal 9; it is started again
+        exit gateway 51: signal 9 => gateway is missing: process 51: signal 9; it is started again
         answer gateway: unwanted
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow gateway; gateway is back; follow rsvp; introduce 2; drop former files
         after 1s
         ",
     );
@@ -510,22 +510,22 @@ fn reservations_that_died_are_started_again_and_clients_are_notified() {
         "after a second, and the forwarder is introduced",
         "
         happened: of 10.0.0.1 => reservation-admitted of 10.0.0.1 (told 1)
-        exit rsvp 61: signal 9 => rsvp-died process 61: signal 9; it is started again (told 1)
+        exit rsvp 61: signal 9 => rsvp is missing: process 61: signal 9; it is started again
         after 999ms
-        after 1ms => start rsvp; introduce 1
+        after 1ms => start rsvp; introduce 1; rsvp is back
         ",
     );
     check(
         "and tried again, where an interface is away for a while, five times a minute",
         "
         answer companion: no interface
-        exit rsvp 61: signal 9 => rsvp-died process 61: signal 9; it is started again (told 1)
-        after 1s => start rsvp; rsvp-died no interface (told 1)
+        exit rsvp 61: signal 9 => rsvp is missing: process 61: signal 9; it is started again
+        after 1s => start rsvp; rsvp is missing: no interface
         after 999ms
-        after 1ms => start rsvp; rsvp-died no interface (told 1)
-        after 1s => start rsvp; rsvp-died no interface (told 1)
-        after 1s => start rsvp; rsvp-died no interface (told 1)
-        after 1s => start rsvp; rsvp-died no interface (told 1)
+        after 1ms => start rsvp; rsvp is missing: no interface
+        after 1s => start rsvp; rsvp is missing: no interface
+        after 1s => start rsvp; rsvp is missing: no interface
+        after 1s => start rsvp; rsvp is missing: no interface
         after 1s
         ",
     );
@@ -534,11 +534,40 @@ fn reservations_that_died_are_started_again_and_clients_are_notified() {
         "
         exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
         happened: of 10.0.0.1 => reservation-admitted of 10.0.0.1
-        exit rsvp 61: signal 9 => rsvp-died process 61: signal 9; it is started again
-        exit gateway 51: signal 9 => page-died process 51: signal 9; it is started again
-        after 1s => start gateway; start rsvp
+        exit rsvp 61: signal 9 => rsvp is missing: process 61: signal 9; it is started again
+        exit gateway 51: signal 9 => gateway is missing: process 51: signal 9; it is started again
+        after 1s => start gateway; gateway is back; start rsvp; rsvp is back
         ready 2 => fallback closed; shaped; 2 opens
         opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
+        ",
+    );
+}
+
+#[test]
+fn a_companion_that_hangs_is_ended_and_started_again() {
+    let check = |what: &str, script: &str| check(what, "", &(WITH_BOTH.to_owned() + script));
+    check(
+        "when it gives no sign of life, however late the keeper listens",
+        "
+        after 60s
+        alive gateway
+        alive rsvp
+        after 15s
+        alive rsvp
+        after 1ms => end gateway: it hangs: it gave no sign of life for 15 s
+        after 2s
+        exit gateway 51: it hangs => gateway is missing: process 51: it hangs; it is started again
+        after 1s => start gateway; gateway is back
+        alive rsvp
+        after 16s => end rsvp: it hangs: it gave no sign of life for 15 s
+        ",
+    );
+    check(
+        "when it gives none after its start",
+        "
+        after 60s
+        alive rsvp
+        after 1ms => end gateway: it hangs: it gave no sign of life for 15 s
         ",
     );
 }

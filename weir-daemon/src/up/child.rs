@@ -69,6 +69,12 @@ impl Child {
         self.failure = Some(why);
     }
 
+    /// Ends it, for this reason.
+    pub fn end(&mut self, why: String) {
+        self.fail(why);
+        self.process.kill();
+    }
+
     /// Returns what to watch: its end, and what it says.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let channel = (!self.is_silent).then(|| self.channel.as_fd());

@@ -38,6 +38,15 @@ struct Shown {
 /// The file of a token, which goes with the gateway.
 struct TokenFile(PathBuf);
 
+/// The signs of the process of the gateway since the last call.
+#[derive(Default)]
+pub struct Signs {
+    /// It said something.
+    pub is_alive: bool,
+    /// Which process died and why, if it did.
+    pub died: Option<(Pid, String)>,
+}
+
 impl Gateway {
     /// The gateway that a deployment wants; it does not run yet.
     ///
@@ -161,25 +170,38 @@ impl Gateway {
         self.running.iter().flat_map(Child::descriptors)
     }
 
-    /// Gives the gateway what it asks for; returns its process and why it died, if it did.
-    pub fn serve(&mut self) -> Option<(Pid, String)> {
-        let running = self.running.as_mut()?;
-        meet(running, &self.control);
-        let how = running.ended()?;
-        // Its last words.
-        meet(running, &self.control);
-        let died = running.cause_of_death(how);
-        self.running = None;
-        Some(died)
+    /// Ends the process, which hangs.
+    pub fn end_hung(&mut self, why: String) {
+        if let Some(running) = &mut self.running {
+            running.end(why);
+        }
+    }
+
+    /// Gives the gateway what it asks for; returns what it said meanwhile.
+    pub fn serve(&mut self) -> Signs {
+        let Some(running) = &mut self.running else { return Signs::default() };
+        let is_alive = meet(running, &self.control);
+        let ended = running.ended();
+        if ended.is_some() {
+            // Its last words.
+            meet(running, &self.control);
+        }
+        let died = ended.map(|how| running.cause_of_death(how));
+        if died.is_some() {
+            self.running = None;
+        }
+        Signs { is_alive, died }
     }
 }
 
-/// Acts on what a gateway says.
-fn meet(running: &mut Child, control: &Path) {
+/// Acts on what a gateway says; returns whether it gave a sign of life.
+fn meet(running: &mut Child, control: &Path) -> bool {
+    let mut is_alive = false;
     for _ in 0..MESSAGES_MAX {
-        let Some(said) = running.receive::<FromGateway>() else { return };
+        let Some(said) = running.receive::<FromGateway>() else { break };
+        is_alive = true;
         match said.sanitise() {
-            FromGateway::Ready => {}
+            FromGateway::Ready | FromGateway::Beat => {}
             FromGateway::Failed(why) => running.fail(why),
             FromGateway::Connect { number, right, is_viewer } => {
                 // Neither waits. One that has ended misses nothing.
@@ -192,6 +214,7 @@ fn meet(running: &mut Child, control: &Path) {
             }
         }
     }
+    is_alive
 }
 
 /// Connects to the link for a client of the API with this right: before the gateway has the

@@ -88,6 +88,17 @@ impl Journal {
         event
     }
 
+    /// As [`Journal::report`], of a fault that begins, or goes on for another reason.
+    pub fn begin(&mut self, kind: Kind, detail: &str, begun: &mut Option<Event>) -> Event {
+        let about = About { subject: &self.subject, detail, ..About::default() };
+        let now = Event::now(kind, about);
+        let fault = begun.as_ref().map_or(now.fault, |begun| begun.fault);
+        let event = Event { fault, ..now };
+        self.write(&event);
+        begun.get_or_insert_with(|| event.clone());
+        event
+    }
+
     /// As [`Journal::report`], of so many frames.
     pub fn count(&mut self, kind: Kind, count: u64) -> Event {
         let about = About { subject: &self.subject, ..About::default() };

@@ -113,6 +113,8 @@ impl Keeper<'_> {
             last: None,
             death: None,
             passing: None,
+            gateway_missing: None,
+            rsvp_missing: None,
             log_fault: None,
             log_told: None,
             unread: VecDeque::new(),
@@ -146,6 +148,9 @@ struct Shell<'a> {
     death: Option<events::Event>,
     /// The opening of the fallback, while it is open.
     passing: Option<events::Event>,
+    /// The deaths of companions, until another one runs.
+    gateway_missing: Option<events::Event>,
+    rsvp_missing: Option<events::Event>,
     /// The failure of the log, while it cannot be written, and the forwarder whose clients know.
     log_fault: Option<events::Event>,
     log_told: Option<Pid>,
@@ -243,9 +248,10 @@ impl Shell<'_> {
         let (kind, begun) = match fault {
             Fault::Death => (Kind::ForwarderDied, &mut self.death),
             Fault::Fallback => (Kind::FallbackOpened, &mut self.passing),
+            Fault::Missing(Companion::Gateway) => (Kind::PageDied, &mut self.gateway_missing),
+            Fault::Missing(Companion::Reservations) => (Kind::RsvpDied, &mut self.rsvp_missing),
         };
-        let event = self.keeper.journal.report(kind, detail);
-        *begun = Some(event.clone());
+        let event = self.keeper.journal.begin(kind, detail, begun);
         self.keep_unread(event);
     }
 
@@ -253,6 +259,8 @@ impl Shell<'_> {
         let begun = match fault {
             Fault::Death => &mut self.death,
             Fault::Fallback => &mut self.passing,
+            Fault::Missing(Companion::Gateway) => &mut self.gateway_missing,
+            Fault::Missing(Companion::Reservations) => &mut self.rsvp_missing,
         };
         if let Some(event) = self.keeper.journal.end(begun) {
             self.keep_unread(event);
@@ -367,10 +375,17 @@ impl Shell<'_> {
     fn serve_companions(&mut self) -> ControlFlow<Outcome> {
         let died =
             |companion, (pid, why)| Event::Companion(companion, CompanionEvent::Exited(pid, why));
-        if let Some(how) = self.keeper.gateway.serve() {
+        let gateway = self.keeper.gateway.serve();
+        if gateway.is_alive {
+            self.handle(Event::Companion(Companion::Gateway, CompanionEvent::Alive))?;
+        }
+        if let Some(how) = gateway.died {
             self.handle(died(Companion::Gateway, how))?;
         }
         let news = self.keeper.reservations.serve();
+        if news.is_alive {
+            self.handle(Event::Companion(Companion::Reservations, CompanionEvent::Alive))?;
+        }
         for (kind, detail) in news.happened {
             self.handle(Event::Happened(kind, detail))?;
         }
@@ -428,6 +443,8 @@ impl Shell<'_> {
             }
             Action::Stop(Companion::Gateway) => gateway.stop(),
             Action::Stop(Companion::Reservations) => reservations.stop(),
+            Action::EndHung(Companion::Gateway, why) => gateway.end_hung(why),
+            Action::EndHung(Companion::Reservations, why) => reservations.end_hung(why),
             Action::Send(pid, order) => self.send(pid, order),
             Action::Kill(pid) => self.forwarder(pid).process.kill(),
             Action::Abort(pid) => self.forwarder(pid).process.abort(),

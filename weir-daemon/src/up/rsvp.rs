@@ -52,6 +52,8 @@ struct Running {
 pub struct News {
     /// The events of reservations.
     pub happened: Vec<(Kind, String)>,
+    /// It said something.
+    pub is_alive: bool,
     /// Which process died and why, if it did.
     pub died: Option<(Pid, String)>,
 }
@@ -118,10 +120,17 @@ impl Reservations {
         self.running.iter().flat_map(|running| running.child.descriptors())
     }
 
+    /// Ends the process, which hangs.
+    pub fn end_hung(&mut self, why: String) {
+        if let Some(running) = &mut self.running {
+            running.child.end(why);
+        }
+    }
+
     /// Gives the process what it asks for; returns what it said meanwhile.
     pub fn serve(&mut self) -> News {
         let Some(running) = &mut self.running else { return News::default() };
-        running.serve(&self.control);
+        let is_alive = running.serve(&self.control);
         let ended = running.child.ended();
         if ended.is_some() {
             // Its last words.
@@ -139,7 +148,7 @@ impl Reservations {
         if died.is_some() {
             self.running = None;
         }
-        News { happened, died }
+        News { happened, is_alive, died }
     }
 }
 
@@ -195,17 +204,20 @@ impl Wanted {
 }
 
 impl Running {
-    /// Acts on what it says.
-    fn serve(&mut self, control: &Path) {
+    /// Acts on what it says; returns whether it gave a sign of life.
+    fn serve(&mut self, control: &Path) -> bool {
+        let mut is_alive = false;
         for _ in 0..MESSAGES_MAX {
-            let Some(said) = self.child.receive::<FromRsvp>() else { return };
+            let Some(said) = self.child.receive::<FromRsvp>() else { break };
+            is_alive = true;
             self.act(said.sanitise(), control);
         }
+        is_alive
     }
 
     fn act(&mut self, said: FromRsvp, control: &Path) {
         match said {
-            FromRsvp::Ready => {}
+            FromRsvp::Ready | FromRsvp::Beat => {}
             FromRsvp::Failed(why) => self.child.fail(why),
             FromRsvp::Happened(happening) => self.happened.push(happening),
             FromRsvp::Connect => {

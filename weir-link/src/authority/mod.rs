@@ -20,11 +20,12 @@
 //!
 //! A port's lifetime in requests, for packet sockets: [`PortRequest::Open`]; when another interface
 //! has the name, [`PortRequest::Bind`]; when the interface is up and frames can be sorted,
-//! [`PortRequest::Sort`]. For AF_XDP: [`PortRequest::Open`]; [`PortRequest::Sockets`],
-//! [`PortRequest::Bind`] and [`PortRequest::Attach`] when it goes live; [`PortRequest::Attach`]
-//! alone when its intake opens again. For a host's ends: [`PortRequest::Open`]; then
-//! [`PortRequest::Attach`] when the intake opens, [`PortRequest::Follow`] when the interface is
-//! another one or has another MTU.
+//! [`PortRequest::Sort`]; for a policy with more rings, [`PortRequest::MakeRings`]. For AF_XDP:
+//! [`PortRequest::Open`]; [`PortRequest::Sockets`], [`PortRequest::Bind`] and
+//! [`PortRequest::Attach`] when it goes live; [`PortRequest::Attach`] alone when its intake opens
+//! again; when frames are to be sorted otherwise, [`PortRequest::Exchange`]. For a host's ends:
+//! [`PortRequest::Open`]; then [`PortRequest::Attach`] when the intake opens,
+//! [`PortRequest::Follow`] when the interface is another one or has another MTU.
 //!
 //! Invariant: an authority acts only at the interface of its own configuration, whatever it is
 //! asked: the words of a request come from a process that may have been taken over.
@@ -93,6 +94,21 @@ pub enum PortRequest {
     Sort {
         /// Sockets take frames from the start: see [`PortRequest`].
         intake: bool,
+    },
+    /// Make receiving packet sockets for more rings, which refuse each frame until the port takes
+    /// them up. Where the port has a group that sorts, one of its sockets is passed, and they join
+    /// it.
+    MakeRings {
+        /// The number of rings that the port has.
+        from: usize,
+        /// The number that it is to have.
+        to: usize,
+    },
+    /// Have AF_XDP frames sorted by the program of this sorting, which is exchanged at the link
+    /// that is passed, and come to the other set of sockets.
+    Exchange {
+        /// The number of that set: 0 or 1.
+        set: usize,
     },
     /// Make AF_XDP sockets over the pool's memory. A process of its own passes the memory's file.
     Sockets(Area),
@@ -174,8 +190,8 @@ pub struct RingShape {
 }
 
 /// An AF_XDP port. Descriptors: on [`PortRequest::Open`] a socket that asks about the interface; on
-/// [`PortRequest::Sockets`] the sockets, one for each ring; on [`PortRequest::Attach`] the link of
-/// the program.
+/// [`PortRequest::Sockets`] the sockets, one for each ring of each set; on [`PortRequest::Attach`]
+/// the link of the program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct XdpParts {
     /// The number of the interface.

@@ -5,8 +5,11 @@ use weir_core::units::{Duration, Instant};
 use super::{Bridge, OpenPort, REFRESH_INTERVAL};
 use crate::alarm::Gauged;
 use crate::events::Reporter;
-use crate::events::watch::{LATE_MIN, LaneReading, LoopReading, Moment, Monitor, PortReading};
+use crate::events::watch::{
+    LATE_MIN, LaneReading, LoopReading, Moment, Monitor, PortReading, RingNames,
+};
 use crate::lane::{Lane, Loss};
+use crate::port::RINGS_MAX;
 
 use weir_host::wait::{monotonic_ns, realtime_ns};
 
@@ -28,6 +31,13 @@ impl Watch {
     /// Counts other leaves from now on; `gauged` becomes what was counted.
     pub(super) fn replace_gauged(&mut self, gauged: &mut Gauged) {
         std::mem::swap(&mut self.gauged, gauged);
+    }
+
+    /// From now on tells the rings of a port by these names, which become those of before.
+    pub(super) fn name_rings(&mut self, port: usize, names: &mut RingNames) {
+        if let Some(monitor) = &mut self.monitor {
+            monitor.name_rings(port, names);
+        }
     }
 }
 
@@ -52,15 +62,11 @@ impl Bridge {
         self.watch.monitor = Some(monitor);
     }
 
-    /// Returns the class of each ring of a port, if a class has it alone.
+    /// Returns the class of each ring that a port may have, if a class has it alone.
     fn ring_classes(&self, port: usize) -> Vec<Option<String>> {
-        let mut fed = self.lanes.iter().filter(|lane| lane.labels().from.contains(&port));
-        let lane = match (fed.next(), fed.next()) {
-            (Some(lane), None) => Some(lane),
-            _ => None,
-        };
-        let class = |ring| lane.and_then(|lane| lane.ring_class(ring));
-        (0..self.ports[port].port.rings()).map(class).collect()
+        let lane = self.only_lane_of(port).map(|lane| &self.lanes[lane]);
+        let class = |ring| lane.and_then(|lane| lane.labels().ring_class(ring));
+        (0..RINGS_MAX).map(class).collect()
     }
 
     /// Looks for faults, if the last look was long ago or the state of a port changed.

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use super::BridgeChange;
 use super::join::BridgeJoins;
+use super::sort::{BridgeSort, SortedPort};
 use crate::status::Labels;
+use weir_host::pages;
 
 /// A change on its way to a loop, or what it replaced on the way back.
 pub(crate) enum Offer {
@@ -18,6 +20,8 @@ pub(crate) enum Offer {
     Change(Box<BridgeChange>),
     /// Classes that join and leave.
     Joins(Box<BridgeJoins>),
+    /// Frames are about to be sorted otherwise, or are.
+    Sort(Box<BridgeSort>),
 }
 
 /// The side of the thread that changes policies.
@@ -31,6 +35,12 @@ pub struct ChangeHandle {
     replaced: Option<(Instant, Box<BridgeChange>)>,
     /// The last classes that came back.
     joined: Option<Box<BridgeJoins>>,
+    /// The last change of the sorting that came back.
+    begun: Option<Box<BridgeSort>>,
+    /// Nobody waits for a change of the sorting that is on its way: it ends as soon as it begins.
+    pub(super) gives_up_sort: bool,
+    /// The ports whose frames the kernel sorts by the policy.
+    pub(crate) sorted: Vec<SortedPort>,
     is_offered: bool,
 }
 
@@ -48,8 +58,17 @@ pub struct NotTaken;
 pub(crate) fn mailbox(labels: Arc<Labels>) -> (ChangeHandle, Inbox) {
     let (offers, offered) = sync_channel(1);
     let (back, returned) = sync_channel(1);
-    let handle =
-        ChangeHandle { offers, returned, labels, replaced: None, joined: None, is_offered: false };
+    let handle = ChangeHandle {
+        offers,
+        returned,
+        labels,
+        replaced: None,
+        joined: None,
+        begun: None,
+        gives_up_sort: false,
+        sorted: Vec::new(),
+        is_offered: false,
+    };
     (handle, Inbox { offers: offered, returned: back })
 }
 
@@ -72,6 +91,11 @@ impl ChangeHandle {
         self.joined.take()
     }
 
+    /// Returns the change of the sorting that came back, once.
+    pub(super) fn take_sort(&mut self) -> Option<Box<BridgeSort>> {
+        self.begun.take()
+    }
+
     /// Waits until the change is made; returns when the loop made it.
     ///
     /// # Errors
@@ -86,6 +110,11 @@ impl ChangeHandle {
                 match returned {
                     Offer::Change(replaced) => self.replaced = Some((Instant::now(), replaced)),
                     Offer::Joins(joins) => self.joined = Some(joins),
+                    Offer::Sort(mut sort) if std::mem::take(&mut self.gives_up_sort) => {
+                        sort.is_over = true;
+                        self.offer(Offer::Sort(sort));
+                    }
+                    Offer::Sort(sort) => self.begun = Some(sort),
                 }
                 Ok(())
             }
@@ -100,13 +129,15 @@ impl ChangeHandle {
 
     /// Returns whether a change is still on its way.
     pub(super) fn is_busy(&mut self) -> bool {
-        self.is_offered && self.wait(Duration::ZERO).is_err()
+        // One that was given up is offered again when it comes back, to end.
+        let _later = self.wait(Duration::ZERO);
+        self.is_offered
     }
 
     /// Frees what was replaced, once no reader can have a part of it. Call it now and then.
     pub fn tidy(&mut self) {
-        if self.replaced.as_ref().is_some_and(|(at, _)| at.elapsed() > READERS_MAX) {
-            self.replaced = None;
+        if self.replaced.take_if(|(at, _)| at.elapsed() > READERS_MAX).is_some() {
+            pages::give_back_released();
         }
     }
 }
@@ -115,6 +146,12 @@ impl Inbox {
     /// Returns the change that is offered, if one is.
     pub(crate) fn take(&self) -> Option<Offer> {
         self.offers.try_recv().ok()
+    }
+
+    /// Waits for a change; `None` once none can come.
+    #[cfg(test)]
+    pub(crate) fn wait(&self) -> Option<Offer> {
+        self.offers.recv().ok()
     }
 
     /// Gives back what the change replaced.

@@ -3,12 +3,14 @@
 //! A thread that does not forward makes everything that the new policies need ([`Transaction`]):
 //! links, classifiers, tables, the memory for the status. Each bridge's loop takes its part from a
 //! mailbox and exchanges it between two turns, all directions of the bridge at once; several
-//! bridges follow each as its loop comes to it. Whatever can fail fails before the first loop is
-//! asked. Invariant: the loop neither allocates nor frees for a change, and never waits.
+//! bridges follow each as its loop comes to it. Whatever can fail fails before the first loop has
+//! exchanged anything: also that the kernel sorts frames by the new policies (`sort.rs`).
+//! Invariant: the loop neither allocates nor frees to exchange policies, and never waits.
 
 pub mod history;
 pub mod join;
 mod mailbox;
+pub(crate) mod sort;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use crate::status::{Labels, Publisher};
 use history::File;
 pub use mailbox::{ChangeHandle, NotTaken};
 pub(crate) use mailbox::{Inbox, Offer, mailbox};
+use sort::{Loops, RingsNow, Sorted, Wanted};
 
 /// The new policies for one bridge. After the change it holds what was replaced.
 pub struct BridgeChange {
@@ -34,6 +37,10 @@ pub struct BridgeChange {
     pub(crate) publisher: Publisher,
     pub(crate) gauged: Gauged,
     pub(crate) lag_max: units::Duration,
+    /// The classes of the rings of ports.
+    pub(crate) rings: Vec<RingsNow>,
+    /// How ports must sort frames first.
+    wanted: Vec<Wanted>,
     labels: Arc<Labels>,
 }
 
@@ -44,6 +51,16 @@ pub struct Transaction {
     pub alarms: Alarms,
     /// The conditions that must hold after the change.
     pub guards: Guards,
+}
+
+/// The consequences of a change that is in force.
+pub struct Made {
+    /// The alarms of the deployment, over the new policies.
+    pub alarms: Alarms,
+    /// The conditions that must hold from now on.
+    pub guards: Guards,
+    /// Whether each loop has made it, or hangs.
+    pub made: Result<(), NotTaken>,
 }
 
 /// Why a deployment cannot replace the one that runs.
@@ -57,6 +74,8 @@ pub enum Refusal {
     Named(String, String),
     /// A link cannot be built.
     Build(String),
+    /// The kernel cannot sort frames by the new policy.
+    Sort(String),
     /// A guard cannot be watched; what is wrong, and the cure.
     Guard(String),
 }
@@ -104,31 +123,49 @@ impl Transaction {
         }
     }
 
-    /// Puts the change in force: gives each loop its part, and waits until each has made it. `wake`
-    /// wakes the loops. Nothing can fail any more: a loop that hangs for `patience` makes the
-    /// change when it goes on, and `NotTaken` says so.
+    /// Puts the change in force: has the kernel sort frames by it, gives each loop its part, and
+    /// waits until each has made it. `wake` wakes the loops. Once the kernel sorts so nothing can
+    /// fail any more: a loop that hangs for `patience` makes the change when it goes on, and
+    /// `NotTaken` says so.
+    ///
+    /// # Errors
+    /// When the kernel does not sort frames so; then nothing has changed.
     pub fn put_in_force(
         self,
         handles: &mut [ChangeHandle],
         wake: impl Fn(),
         patience: Duration,
-    ) -> (Alarms, Guards, Result<(), NotTaken>) {
-        for (handle, change) in handles.iter_mut().zip(self.bridges) {
+    ) -> Result<Made, Refusal> {
+        sort::sort(&self.bridges, handles, Loops { wake: &wake, patience })?;
+        for (handle, mut change) in handles.iter_mut().zip(self.bridges) {
+            handle.now_sorts(std::mem::take(&mut change.wanted));
             handle.offer(Offer::Change(Box::new(change)));
         }
         wake();
         let made = handles.iter_mut().map(|handle| handle.wait(patience)).fold(Ok(()), Result::and);
-        (self.alarms, self.guards, made)
+        Ok(Made { alarms: self.alarms, guards: self.guards, made })
     }
 
     /// Puts the change in force in bridges that do not run as yet.
-    pub fn put_into(self, bridges: &mut [Bridge], handles: &mut [ChangeHandle]) -> Alarms {
+    ///
+    /// # Errors
+    /// When the kernel does not sort frames so; then nothing has changed.
+    pub fn put_into(
+        self,
+        bridges: &mut [Bridge],
+        handles: &mut [ChangeHandle],
+    ) -> Result<Alarms, Refusal> {
+        for ((change, handle), bridge) in self.bridges.iter().zip(&mut *handles).zip(&mut *bridges)
+        {
+            handle.sort_at_rest(&change.wanted, bridge)?;
+        }
         let each = bridges.iter_mut().zip(handles).zip(self.bridges);
         for ((bridge, handle), mut change) in each {
+            handle.now_sorts(std::mem::take(&mut change.wanted));
             bridge.change(&mut change);
             handle.labels = change.labels;
         }
-        self.alarms
+        Ok(self.alarms)
     }
 }
 
@@ -150,7 +187,7 @@ fn bridge_change(
     gauged: Gauged,
 ) -> Result<BridgeChange, Refusal> {
     let mut labels = Labels::clone(&handle.labels);
-    let mut lanes = Vec::new();
+    let (mut lanes, mut sorted) = (Vec::new(), Sorted::default());
     // A lane for each direction comes first in its bridge.
     for (lane, way) in bridge.directions.iter().enumerate() {
         let (before, now) = (&old.directions[*way], &new.directions[*way]);
@@ -160,13 +197,16 @@ fn bridge_change(
         let policy =
             Way { policy: &now.policy, sojourn_max: &now.sojourn_max, frames_max: now.pool };
         let change = LaneChange::prepare(&labels.lanes[lane], &before.policy, policy);
-        let change = change.map_err(|error| Refusal::Build(format!("{}: {error}", now.name)))?;
+        let mut change =
+            change.map_err(|error| Refusal::Build(format!("{}: {error}", now.name)))?;
+        sorted.add((lane, &mut change), (&before.policy, &now.policy), handle);
         labels.lanes[lane] = change.labels().clone();
         lanes.push((lane, change));
     }
     let labels = Arc::new(labels);
     let publisher = Publisher::of(&labels);
-    Ok(BridgeChange { lanes, publisher, gauged, lag_max: new.lag_max, labels })
+    let (lag_max, Sorted { wanted, rings }) = (new.lag_max, sorted);
+    Ok(BridgeChange { lanes, publisher, gauged, lag_max, rings, wanted, labels })
 }
 
 /// Returns whether nothing changes in a direction.
@@ -271,6 +311,7 @@ impl fmt::Display for Refusal {
                  `name = \"{link}\"` into its [deployment] (without, it is called as its file)"
             ),
             Self::Build(why) => write!(f, "cannot build the policy: {why}; see `weir check`"),
+            Self::Sort(why) => write!(f, "{why}; nothing has changed"),
             Self::Guard(why) => f.write_str(why),
         }
     }

@@ -117,12 +117,16 @@ kinds! {
         "`{subject}` has a keeper again after {duration}";
     ForwarderAbsent "forwarder-absent" Critical Once,
         "no new forwarder of `{subject}` is started: {detail}";
-    PageDied "page-died" Warning Once,
+    PageDied "page-died" Warning Begins,
         "the gateway of `{subject}`, which serves page and API, ended, and the link goes on: \
          {detail}";
-    RsvpDied "rsvp-died" Warning Once,
+    PageBack "page-back" Notice Ends(Kind::PageDied),
+        "the gateway of `{subject}` is no longer missing after {duration}";
+    RsvpDied "rsvp-died" Warning Begins,
         "the process of reservations of `{subject}` ended, and the link goes on with its classes: \
          {detail}";
+    RsvpBack "rsvp-back" Notice Ends(Kind::RsvpDied),
+        "the process of reservations of `{subject}` is no longer missing after {duration}";
     ReservationAdmitted "reservation-admitted" Info Once,
         "`{subject}` admitted a reservation: {detail}";
     ReservationRefused "reservation-refused" Warning Once,

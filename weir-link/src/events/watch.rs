@@ -84,6 +84,11 @@ impl Monitor {
         self.ports[index].shares_interface = true;
     }
 
+    /// From now on names the rings of port number `index` so; `names` becomes what they were.
+    pub(crate) fn name_rings(&mut self, index: usize, names: &mut RingNames) {
+        std::mem::swap(&mut self.ports[index].ring_names, names);
+    }
+
     /// Begins a look: compares the clocks, and tells what was left out.
     pub(crate) fn begin(&mut self, moment: Moment) {
         self.observe_clock(moment);
@@ -182,9 +187,19 @@ struct PortWatch {
     too_long: Growing,
     pool: Growing,
     rings: Vec<Growing>,
-    /// For each ring: the frames that come by it, as a sentence says it, and its class, if it has
-    /// one.
-    ring_names: Vec<(String, String)>,
+    ring_names: RingNames,
+}
+
+/// For each ring: the frames that come by it, as a sentence says it, and its class, if it has one.
+pub(crate) type RingNames = Vec<(String, String)>;
+
+/// Returns the names of rings with these classes.
+pub(crate) fn ring_names(classes: impl IntoIterator<Item = Option<String>>) -> RingNames {
+    let name = |class: Option<String>| match class {
+        Some(class) => (format!("class `{class}`"), class),
+        None => ("classes without a ring of their own".to_owned(), String::new()),
+    };
+    classes.into_iter().map(name).collect()
 }
 
 /// The last known name and MTU of an interface, and how often it was another one.
@@ -199,10 +214,6 @@ struct Known {
 
 impl PortWatch {
     fn new(rings: Vec<Option<String>>) -> Self {
-        let name = |class: Option<String>| match class {
-            Some(class) => (format!("class `{class}`"), class),
-            None => ("classes without a ring of their own".to_owned(), String::new()),
-        };
         Self {
             shares_interface: false,
             known: None,
@@ -214,7 +225,7 @@ impl PortWatch {
             too_long: Growing::new(TOO_LONG),
             pool: Growing::new(POOL),
             rings: rings.iter().map(|_| Growing::new(OVERRUN)).collect(),
-            ring_names: rings.into_iter().map(name).collect(),
+            ring_names: ring_names(rings),
         }
     }
 

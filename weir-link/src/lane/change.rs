@@ -85,6 +85,11 @@ impl LaneChange {
         }))
     }
 
+    /// Gives rings of the ports to leaves of the new policy.
+    pub(crate) fn set_rings(&mut self, rings: Vec<Option<LeafId>>) {
+        self.books.labels.rings = rings;
+    }
+
     /// Writes the change into records.
     pub(crate) fn note(&mut self, note: record::Change) {
         let sojourn_max = self.books.labels.sojourn_max.clone();

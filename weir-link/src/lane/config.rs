@@ -76,14 +76,13 @@ impl LaneConfig {
 
     /// Returns what readers of the lane are told, in force from now on.
     pub(super) fn labels(&self) -> LaneLabels {
-        let leaves = |plan: &SortPlan| (0..plan.rings).map(|ring| plan.leaf(ring)).collect();
         LaneLabels {
             name: self.name.clone(),
             from: self.from.clone(),
             to: self.to,
             leaves: self.leaf_names.clone(),
             sojourn_max: self.sojourn_max.clone(),
-            rings: self.sorting.as_ref().map(leaves).unwrap_or_default(),
+            rings: self.sorting.as_ref().map(SortPlan::leaves_of_rings).unwrap_or_default(),
             shape: Arc::clone(&self.shape),
             since: Instant::from_nanos(monotonic_ns()),
             has_delays: self.leaf_names.len() <= HISTOGRAMS_MAX,

@@ -14,8 +14,12 @@
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex};
 
-use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
+use super::{
+    BATCH, Kind, NewRings, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Received, Room,
+    Sent, SortHandle,
+};
 use crate::authority::{
     Authority, PassedDescriptors, PortReply, PortRequest, Reply, RingShape, misfit,
 };
@@ -26,6 +30,7 @@ use crate::stations::Address;
 use authority::PacketAuthority;
 use long::LongSender;
 use sender::{Outcome, Sender};
+use sort::{Handle, Order, Shared, Sharing, lock};
 use weir_host::error::{Result, SystemError};
 use weir_host::fanout;
 use weir_host::interface::{Interface, is_running};
@@ -40,10 +45,12 @@ const REFUSALS_MAX: u32 = 3;
 pub(super) mod authority;
 mod long;
 mod sender;
+mod sort;
 
 pub(super) struct AfPacket {
     config: PortConfig,
-    authority: Box<dyn Authority>,
+    /// Shared with the thread that changes the sorting.
+    sharing: Sharing,
     /// Whether frames come in.
     intake: bool,
     interface: Interface,
@@ -53,6 +60,7 @@ pub(super) struct AfPacket {
     state: PortState,
     counters: PortCounters,
     receivers: Vec<Receiver>,
+    order: Order,
     /// Whether the receivers share one stream of frames, sorted; else only the first is bound.
     is_sorting: bool,
     tx: Sender,
@@ -63,7 +71,7 @@ pub(super) struct AfPacket {
 
 /// A socket with its ring.
 #[derive(Debug)]
-struct Receiver {
+pub(super) struct Receiver {
     stamps: Stamps,
     // The ring must be unmapped before its socket is closed: fields drop in this order.
     ring: Ring,
@@ -104,21 +112,31 @@ impl AfPacket {
         let tx = parcel.next()?;
         let map_long = |shape| LongSender::map(parcel.next()?, shape).map_err(failed);
         let long = parts.long.map(map_long).transpose()?;
-        let map = |shape| Receiver::map(parcel.next()?, shape).map_err(failed);
-        let receivers = parts.rings.into_iter().map(map).collect::<Result<Vec<_>>>()?;
-        if receivers.is_empty() {
-            return Err(misfit(&name));
+        let mut map = |shape| Receiver::map(parcel.next()?, shape).map_err(failed);
+        let mut receivers = Vec::with_capacity(RINGS_MAX);
+        for shape in parts.rings {
+            receivers.push(map(shape)?);
         }
+        let first = receivers.first().ok_or_else(|| misfit(&name))?;
+        let shared = Shared {
+            authority,
+            first: first.socket.try_clone().map_err(failed)?,
+            is_sorting: parts.is_sorting,
+            rings: receivers.len(),
+            epoch: 0,
+            interface: name.clone(),
+        };
         let mut port = Self {
             intake: config.intake,
             config,
-            authority,
+            sharing: Arc::new(Mutex::new(shared)),
             index: parts.index,
             mtu: interface.mtu().map_err(failed)?,
             interface,
             state: PortState::Gone,
             counters: PortCounters::default(),
             receivers,
+            order: Order::default(),
             is_sorting: parts.is_sorting,
             tx: Sender::new(tx),
             long,
@@ -143,7 +161,7 @@ impl AfPacket {
         let found = self.interface.mtu_and_flags(self.index)?;
         let Some((mtu, flags)) = found else { return Ok(self.state) };
         self.mtu = mtu;
-        if flags & libc::IFF_UP != 0 && !self.is_sorting && self.receivers.len() > 1 {
+        if flags & libc::IFF_UP != 0 && !self.is_sorting && self.config.sorting.is_some() {
             // Unsorted frames all come by the first ring; the next refresh tries again.
             self.is_sorting = self.start_sorting().is_ok();
         }
@@ -162,22 +180,26 @@ impl AfPacket {
     /// of a fanout group cannot be bound anew, so those are made again.
     fn bind(&mut self) -> Result<u32> {
         let name = &self.config.interface;
-        let (intake, anew) = (self.intake, self.receivers.len() > 1);
+        let (intake, anew) = (self.intake, self.config.sorting.is_some());
         let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
         let passed = [self.tx.socket()].into_iter().chain(receiving.filter(|_| !anew));
-        let reply = self.authority.ask(PortRequest::Bind { intake, anew }, copies(passed)?)?;
+        let mut shared = lock(&self.sharing);
+        let reply = shared.authority.ask(PortRequest::Bind { intake, anew }, copies(passed)?)?;
         let Reply::Packet(parts) = reply.reply else { return Err(misfit(name)) };
         if anew {
             let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
             let mut parcel = PassedDescriptors::new(reply.descriptors, name);
             let map = |shape| Receiver::map(parcel.next()?, shape).map_err(failed);
-            let made = parts.rings.into_iter().map(map).collect::<Result<Vec<_>>>()?;
-            if made.len() != self.receivers.len() {
-                return Err(misfit(name));
-            }
+            let mut made = parts.rings.into_iter().map(map).collect::<Result<Vec<_>>>()?;
+            let first = made.first().ok_or_else(|| misfit(name))?;
+            let first = first.socket.try_clone().map_err(failed)?;
+            (shared.first, shared.rings, shared.is_sorting) = (first, made.len(), false);
+            shared.epoch += 1;
+            drop(shared);
             self.count_lost(true);
-            self.receivers = made;
-            self.is_sorting = false;
+            self.receivers.clear();
+            self.receivers.append(&mut made);
+            (self.is_sorting, self.order) = (false, Order::default());
         }
         Ok(parts.index)
     }
@@ -185,7 +207,50 @@ impl AfPacket {
     fn start_sorting(&mut self) -> Result<()> {
         let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
         let passed = copies(receiving)?;
-        self.authority.ask(PortRequest::Sort { intake: self.intake }, passed).map(drop)
+        let mut shared = lock(&self.sharing);
+        shared.authority.ask(PortRequest::Sort { intake: self.intake }, passed)?;
+        shared.is_sorting = true;
+        shared.epoch += 1;
+        Ok(())
+    }
+
+    /// Takes the frame in front of a ring; returns whether there is one.
+    fn take(&mut self, ring: usize, pool: &mut FramePool, out: &mut Vec<Received>) -> bool {
+        let receiver = &mut self.receivers[ring];
+        let Some(slot) = receiver.ring.front() else { return false };
+        // Those of several rings, too, come in the order of their stamps.
+        let before_ns = out.last().map_or(0, |last| last.at_ns);
+        let at_ns = receiver.stamps.monotonic(slot.realtime_ns).max(before_ns);
+        let queue_of = receiver.queues_whole.then_some(ring);
+        let counters = &mut self.counters;
+        let mut delivery = Delivery { pool, out, counters, at_ns, queue_of };
+        if slot.is_queued_whole {
+            let whole = read_whole(receiver.socket.as_fd(), &mut self.scratch);
+            delivery.finish_whole(whole, &slot);
+        } else {
+            delivery.finish_slot(&slot);
+        }
+        receiver.ring.release();
+        true
+    }
+
+    /// As [`Port::receive`], of all rings, the earliest frames first.
+    fn receive_in_order(
+        &mut self,
+        frames_max: usize,
+        pool: &mut FramePool,
+        out: &mut Vec<Received>,
+    ) -> bool {
+        let (now_ns, wall_now_ns) = (monotonic_ns(), realtime_ns());
+        for receiver in &mut self.receivers {
+            receiver.stamps.start_batch(now_ns, wall_now_ns);
+        }
+        let full = out.len() + frames_max;
+        while out.len() < full {
+            let Some(ring) = self.earliest() else { break };
+            self.take(ring, pool, out);
+        }
+        self.receivers.iter().any(|receiver| receiver.ring.is_ready())
     }
 
     /// Counts the frames that the rings had no room for, and, where the rings go, those in them.
@@ -275,29 +340,34 @@ impl Port for AfPacket {
         pool: &mut FramePool,
         out: &mut Vec<Received>,
     ) -> bool {
+        if self.order != Order::ByRing {
+            return ring == 0 && self.receive_in_order(frames_max, pool, out);
+        }
         let receiver = &mut self.receivers[ring];
         if !receiver.ring.is_ready() {
             return false;
         }
         receiver.stamps.start_batch(monotonic_ns(), realtime_ns());
         let full = out.len() + frames_max;
-        while let Some(slot) = receiver.ring.front() {
-            if out.len() >= full {
-                return true;
+        while out.len() < full {
+            if !self.take(ring, pool, out) {
+                return false;
             }
-            let at_ns = receiver.stamps.monotonic(slot.realtime_ns);
-            let queue_of = receiver.queues_whole.then_some(ring);
-            let counters = &mut self.counters;
-            let mut delivery = Delivery { pool, out, counters, at_ns, queue_of };
-            if slot.is_queued_whole {
-                let whole = read_whole(receiver.socket.as_fd(), &mut self.scratch);
-                delivery.finish_whole(whole, &slot);
-            } else {
-                delivery.finish_slot(&slot);
-            }
-            receiver.ring.release();
         }
-        false
+        self.receivers[ring].ring.is_ready()
+    }
+
+    fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
+        let handle = || Arc::new(Handle(Arc::downgrade(&self.sharing))) as Arc<dyn SortHandle>;
+        self.config.sorting.is_some().then(handle)
+    }
+
+    fn begin_sorting(&mut self, made: &mut NewRings) -> bool {
+        self.begin(made)
+    }
+
+    fn end_sorting(&mut self, retired: u8) {
+        self.end(retired);
     }
 
     fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
@@ -371,7 +441,7 @@ impl Port for AfPacket {
     }
 
     fn set_up(&mut self, up: bool) -> Result<()> {
-        let set = self.authority.ask(PortRequest::SetUp(up), Vec::new());
+        let set = lock(&self.sharing).authority.ask(PortRequest::SetUp(up), Vec::new());
         self.refresh();
         set.map(drop)
     }
@@ -535,11 +605,12 @@ const AHEAD_MAX_NS: u64 = 1_000_000;
 
 /// Returns the room of a port that may queue super-packets whole.
 pub(super) fn room(config: &PortConfig, mtu: usize) -> Room {
+    let slots = |ring| config.ring_slots(ring);
     let bytes = |slots: usize| Ring::bytes_for(authority::slot_len(mtu, true), slots);
     Room {
         slot_len: FramePool::slot_for(mtu),
         held_max: 0,
-        ring_bytes: config.ring_slots().into_iter().map(bytes).sum::<usize>() + SCRATCH_LEN,
+        ring_bytes: (0..config.rings()).map(slots).map(bytes).sum::<usize>() + SCRATCH_LEN,
         shares_memory: false,
     }
 }

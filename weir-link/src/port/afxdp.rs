@@ -16,20 +16,28 @@
 //! completion ring.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use libc::xdp_desc;
 
-use super::{BATCH, Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
+use super::{
+    BATCH, Kind, NewRings, Port, PortConfig, PortCounters, PortState, Received, Room, Sent,
+    SortHandle,
+};
 use crate::authority::{Area, Authority, PassedDescriptors, PortRequest, Reply, XdpParts, misfit};
 use crate::offload::unfinished;
 use crate::pool::{FrameId, FramePool, Memory};
 use crate::stations::Address;
-use crate::xsk::{self, Queue, QueueConfig};
+use crate::xsk::{self, Queue};
 use authority::XdpAuthority;
+use sizes::{
+    HEADER_LEN, TAG_LEN, TRANSMIT_ENTRIES, chunk, lent_max, needs_pieces, queue_config, rings,
+    room, slot_len,
+};
+use sort::{Handle, Sets, Shared, Sharing, lock};
 use weir_host::bpf::Hook;
 use weir_host::error::{Result, SystemError};
 use weir_host::interface::{Interface, is_running};
@@ -37,6 +45,8 @@ use weir_host::wait::{SLEEP_MAX_NS, monotonic_ns};
 
 mod authority;
 mod program;
+mod sizes;
+mod sort;
 
 /// The line of this kind in [`super::KINDS`].
 pub(super) const KIND: Kind = Kind {
@@ -87,7 +97,9 @@ fn suits(interface: &str) -> std::result::Result<(), String> {
 
 struct AfXdp {
     config: PortConfig,
-    authority: Box<dyn Authority>,
+    /// Shared with the thread that changes the sorting.
+    sharing: Sharing,
+    sets: Sets,
     keyword: &'static str,
     interface: Interface,
     /// Whether frames come in.
@@ -103,7 +115,7 @@ struct AfXdp {
     live: Option<Live>,
     /// Sockets over the pool's memory that wait to be bound.
     prepared: Option<Prepared>,
-    shared: Option<Shared>,
+    area: Option<SharedMemory>,
     ledger: Ledger,
     transmit: Transmit,
     /// When the rings were last looked at, in nanoseconds of CLOCK_MONOTONIC.
@@ -122,7 +134,7 @@ struct Stamps {
 
 /// The pool's memory, which this port shares with the kernel.
 #[derive(Clone)]
-struct Shared {
+struct SharedMemory {
     memory: Arc<Memory>,
     slot_len: usize,
     slots: usize,
@@ -130,9 +142,7 @@ struct Shared {
 
 /// The program at the interface, and the sockets that it feeds.
 struct Live {
-    // Fields drop in this order: no frame is redirected to a socket that is closed.
-    /// Keeps the program attached; `None` while the intake is closed.
-    link: Option<OwnedFd>,
+    /// With the rings of the one set of sockets before those of the other.
     queue: Queue,
     /// For each ring, the start of a frame of which more pieces are to come.
     partial: Vec<Option<Partial>>,
@@ -215,12 +225,13 @@ impl AfXdp {
             counters: PortCounters::default(),
             live: None,
             prepared: None,
-            shared: None,
+            area: None,
             ledger: Ledger::default(),
             transmit: Transmit::default(),
             looked_ns: 0,
             config,
-            authority,
+            sharing: Arc::new(Mutex::new(Shared { authority, link: None, set: 0 })),
+            sets: Sets::default(),
             keyword,
             interface,
         };
@@ -254,8 +265,8 @@ impl AfXdp {
         }
         let rings = queue.received.len();
         self.transmit = Transmit::default();
+        (lock(&self.sharing).set, self.sets) = (0, Sets::default());
         self.live = Some(Live {
-            link: None,
             queue,
             partial: vec![None; rings],
             counted: vec![Counted::default(); rings],
@@ -280,19 +291,20 @@ impl AfXdp {
 
     /// Makes the sockets over the pool's memory, and maps their rings.
     fn make_queue(&mut self, pieces: bool) -> Result<Queue> {
-        let shared = self.shared.as_ref().expect("a pool is attached before sockets are opened");
+        let shared = self.area.as_ref().expect("a pool is attached before sockets are opened");
         let memory = Some(Arc::clone(&shared.memory));
         let area = Area { len: shared.slots * shared.slot_len, pieces, memory };
         let failed = |cause| SystemError::new("map the rings of AF_XDP sockets", cause);
         let file = shared.memory.file().map(|file| file.try_clone_to_owned()).transpose();
         let passed = file.map_err(failed)?.into_iter().collect();
-        let sockets = self.authority.ask(PortRequest::Sockets(area), passed)?.descriptors;
+        let ask = PortRequest::Sockets(area);
+        let sockets = lock(&self.sharing).authority.ask(ask, passed)?.descriptors;
         let config = queue_config(&self.config);
         if sockets.len() != config.ring_entries.len() {
             return Err(misfit(&self.config.interface));
         }
         // SAFETY: the pool lends the slots that `fill` pushes, so no one else uses them, and
-        // `shared` keeps the memory until after the queue is dropped.
+        // `area` keeps the memory until after the queue is dropped.
         unsafe { Queue::map(sockets, &config) }.map_err(failed)
     }
 
@@ -301,7 +313,7 @@ impl AfXdp {
         let start = Instant::now();
         loop {
             let ask = PortRequest::Bind { intake: self.intake, anew: false };
-            match self.authority.ask(ask, Vec::new()) {
+            match lock(&self.sharing).authority.ask(ask, Vec::new()) {
                 Err(error) if error.errno() == Some(libc::EBUSY) && start.elapsed() < patience => {
                     thread::sleep(RETRY_AFTER);
                 }
@@ -312,23 +324,28 @@ impl AfXdp {
 
     /// Has frames come to the sockets.
     fn attach_program(&mut self) -> Result<()> {
-        let reply = self.authority.ask(PortRequest::Attach, Vec::new())?;
+        let mut shared = lock(&self.sharing);
+        let reply = shared.authority.ask(PortRequest::Attach, Vec::new())?;
         let Reply::Xdp(parts) = reply.reply else { return Err(misfit(&self.config.interface)) };
         let link = PassedDescriptors::new(reply.descriptors, &self.config.interface).next()?;
-        self.parts = parts;
-        if let Some(live) = &mut self.live {
-            live.link = Some(link);
-        }
+        (self.parts, shared.link) = (parts, Some(link));
         Ok(())
+    }
+
+    /// Detaches the program: no frame is redirected to a socket that is closed.
+    fn detach(&mut self) {
+        lock(&self.sharing).link = None;
     }
 
     /// Closes the sockets. Lent slots become spare; frames that the kernel took count as sent.
     fn close(&mut self) {
         self.read_kernel_counts();
+        self.detach();
         let Some(mut live) = self.live.take() else { return };
         let waiting = live.queue.transmit.frames_since(self.transmit.taken).len() as u64;
-        for (ring, lost) in live.queue.received.iter_mut().zip(&mut self.counters.ring_overruns) {
-            *lost += ring.waiting();
+        let rings = self.rings();
+        for (place, ring) in live.queue.received.iter_mut().enumerate() {
+            self.counters.ring_overruns[place % rings] += ring.waiting();
         }
         drop(live);
         let gone = self.ledger.abandon() as u64;
@@ -379,7 +396,7 @@ impl AfXdp {
             Some(live) if !live.pieces && needs_pieces(self.mtu) && self.can_go_live() => {
                 self.go_live(patience)
             }
-            Some(Live { link: None, .. }) => self.attach_program(),
+            Some(_) if lock(&self.sharing).link.is_none() => self.attach_program(),
             None if self.can_go_live() => self.go_live(patience),
             _ => Ok(()),
         }
@@ -387,7 +404,7 @@ impl AfXdp {
 
     /// Returns whether a pool is attached that fits the interface's MTU.
     fn can_go_live(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.slot_len >= slot_len(self.mtu))
+        self.area.as_ref().is_some_and(|shared| shared.slot_len >= slot_len(self.mtu))
     }
 
     fn is_sending(&self) -> bool {
@@ -403,7 +420,7 @@ impl AfXdp {
 
     /// Gives the kernel the slots that are lent and that it does not have.
     fn fill(&mut self) {
-        let (Some(live), Some(shared)) = (&mut self.live, &self.shared) else { return };
+        let (Some(live), Some(shared)) = (&mut self.live, &self.area) else { return };
         let fill = &mut live.queue.fill;
         for _ in 0..fill.room() {
             let Some(slot) = self.ledger.spare.pop() else { break };
@@ -429,7 +446,7 @@ impl AfXdp {
     /// Makes a frame of a received descriptor; `None` if more pieces are to come, or it is too
     /// long.
     fn take(&mut self, ring: usize, entry: xdp_desc, pool: &mut FramePool) -> Option<FrameId> {
-        let (live, shared) = (self.live.as_mut()?, self.shared.as_ref()?);
+        let (live, shared) = (self.live.as_mut()?, self.area.as_ref()?);
         let slot = (entry.addr / shared.slot_len as u64) as u32;
         let start = (entry.addr % shared.slot_len as u64) as usize;
         let piece = start..start + entry.len as usize;
@@ -494,7 +511,7 @@ impl AfXdp {
     /// drops are marked in `sent`, if they are among `frames`.
     fn flush(&mut self, frames: &[FrameId], sent: &mut Sent) {
         let Some(live) = &mut self.live else { return };
-        let slot_len = self.shared.as_ref().map_or(1, |shared| shared.slot_len);
+        let slot_len = self.area.as_ref().map_or(1, |shared| shared.slot_len);
         let lose = |address: u64, sent: &mut Sent| {
             let frame = FrameId((address / slot_len as u64) as u32);
             if let Some(index) = frames.iter().position(|other| *other == frame) {
@@ -536,11 +553,12 @@ impl AfXdp {
 
     /// Adds what the kernel counted since the last time.
     fn read_kernel_counts(&mut self) {
+        let rings = self.rings();
         let Some(live) = &mut self.live else { return };
         let (mut dropped, mut without_slot) = (0, 0);
         for (ring, before) in live.counted.iter_mut().enumerate() {
             let Ok(now) = live.queue.statistics(ring) else { continue };
-            self.counters.ring_overruns[ring] += now.rx_ring_full - before.ring_full;
+            self.counters.ring_overruns[ring % rings] += now.rx_ring_full - before.ring_full;
             dropped += now.rx_dropped - before.dropped;
             if ring == 0 {
                 // The sockets share the fill ring, and its count.
@@ -607,7 +625,7 @@ impl Port for AfXdp {
         assert!(slot_len.is_multiple_of(chunk(self.mtu)), "slots are whole chunks");
         self.prepared = None;
         // The memory of before stays until the sockets over it are closed.
-        let _before = self.shared.replace(Shared { memory, slot_len, slots });
+        let _before = self.area.replace(SharedMemory { memory, slot_len, slots });
         self.ledger.resize(slots);
         self.ledger.borrow(pool, lent_max(&self.config));
         if self.intake && self.can_go_live() {
@@ -622,11 +640,14 @@ impl Port for AfXdp {
 
     fn descriptors(&self) -> Vec<RawFd> {
         let sockets = self.live.iter().flat_map(|live| live.queue.sockets());
-        sockets.map(|socket| socket.as_raw_fd()).collect()
+        let current = self.places(self.sets.current);
+        let is_used = |place: &usize| current.contains(place) || self.sets.are_both_in_use();
+        let used = sockets.enumerate().filter(|(place, _)| is_used(place));
+        used.map(|(_, socket)| socket.as_raw_fd()).collect()
     }
 
     fn rings(&self) -> usize {
-        self.config.ring_slots().len()
+        rings(&self.config)
     }
 
     fn receive(
@@ -636,6 +657,10 @@ impl Port for AfXdp {
         pool: &mut FramePool,
         out: &mut Vec<Received>,
     ) -> bool {
+        if ring == 0 && self.sets.are_both_in_use() {
+            self.go_over();
+        }
+        let ring = self.places(self.sets.current).start + ring;
         let is_ready = |live: &mut Live| live.queue.received[ring].is_ready();
         if !self.live.as_mut().is_some_and(is_ready) {
             return false;
@@ -660,6 +685,19 @@ impl Port for AfXdp {
         let Some(live) = &mut self.live else { return false };
         live.queue.received[ring].publish();
         live.queue.received[ring].is_ready()
+    }
+
+    fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
+        let handle = || Arc::new(Handle(Arc::downgrade(&self.sharing))) as Arc<dyn SortHandle>;
+        self.config.sorting.is_some().then(handle)
+    }
+
+    fn begin_sorting(&mut self, _made: &mut NewRings) -> bool {
+        self.begin_change()
+    }
+
+    fn end_sorting(&mut self, retired: u8) {
+        self.end_change(retired);
     }
 
     fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
@@ -701,7 +739,7 @@ impl Port for AfXdp {
         if self.is_sending() {
             self.flush(&[], &mut Sent::default());
         }
-        let slot_len = self.shared.as_ref().map_or(1, |shared| shared.slot_len);
+        let slot_len = self.area.as_ref().map_or(1, |shared| shared.slot_len);
         if let Some(live) = &mut self.live {
             while let Some(address) = live.queue.completed.pop() {
                 let frame = FrameId((address / slot_len as u64) as u32);
@@ -743,12 +781,13 @@ impl Port for AfXdp {
         if let Some(live) = &self.live {
             live.queue.clear_errors();
         }
+        self.look_beside();
         self.state = self.follow_interface().unwrap_or(PortState::Gone);
         self.state
     }
 
     fn set_up(&mut self, up: bool) -> Result<()> {
-        let set = self.authority.ask(PortRequest::SetUp(up), Vec::new());
+        let set = lock(&self.sharing).authority.ask(PortRequest::SetUp(up), Vec::new());
         self.refresh();
         set.map(drop)
     }
@@ -758,15 +797,20 @@ impl Port for AfXdp {
         if open {
             return self.begin(PATIENCE_TAKE_OVER);
         }
-        if let Some(live) = &mut self.live {
-            live.link = None;
-        }
+        self.detach();
         Ok(())
     }
 
     fn counters(&mut self) -> PortCounters {
         self.read_kernel_counts();
         self.counters
+    }
+}
+
+impl Drop for AfXdp {
+    fn drop(&mut self) {
+        // Before the sockets, and whatever the other thread still has.
+        self.detach();
     }
 }
 
@@ -850,53 +894,6 @@ impl Ledger {
     }
 }
 
-fn held_max(config: &PortConfig) -> usize {
-    lent_max(config) + TRANSMIT_ENTRIES as usize
-}
-
-/// Returns the room of a port on an interface with this MTU.
-fn room(config: &PortConfig, mtu: usize) -> Room {
-    let received = config.ring_slots().iter().sum::<usize>();
-    let transmit = TRANSMIT_ENTRIES as usize;
-    let places = lent_max(config).next_power_of_two() + transmit;
-    let frames = (received + transmit) * size_of::<libc::xdp_desc>();
-    Room {
-        slot_len: slot_len(mtu),
-        held_max: held_max(config),
-        ring_bytes: frames + places * size_of::<u64>(),
-        shares_memory: config.through.is_some(),
-    }
-}
-
-/// Returns what both halves of a port take its queue to consist of.
-fn queue_config(config: &PortConfig) -> QueueConfig {
-    QueueConfig {
-        ring_entries: config.ring_slots().into_iter().map(|slots| slots as u32).collect(),
-        transmit_entries: TRANSMIT_ENTRIES,
-        fill_max: lent_max(config),
-    }
-}
-
-/// Returns the most slots that are lent: so many that a ring can be full and the others still get
-/// frames.
-fn lent_max(config: &PortConfig) -> usize {
-    config.ring_slots().iter().sum::<usize>() + LENT_BESIDE_RINGS
-}
-
-/// Returns whether frames of this MTU may lie in several chunks.
-fn needs_pieces(mtu: usize) -> bool {
-    mtu + HEADER_AND_TAGS + HEADROOM > CHUNK_MIN
-}
-
-fn chunk(mtu: usize) -> usize {
-    if needs_pieces(mtu) { CHUNK_MAX } else { CHUNK_MIN }
-}
-
-/// Returns the length of a slot: whole chunks, with room for the kernel before the frame.
-fn slot_len(mtu: usize) -> usize {
-    (HEADROOM + mtu + HEADER_AND_TAGS).next_multiple_of(chunk(mtu))
-}
-
 /// Returns whether an interface of this MTU must not send the frame.
 fn is_too_long(frame: &[u8], mtu: usize) -> bool {
     if frame.len() <= mtu + HEADER_LEN {
@@ -910,21 +907,6 @@ fn is_link_lost(cause: &io::Error) -> bool {
     matches!(cause.raw_os_error(), Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV))
 }
 
-const HEADER_LEN: usize = 14;
-const TAG_LEN: usize = 4;
-const HEADER_AND_TAGS: usize = HEADER_LEN + 2 * TAG_LEN;
-/// Bytes that the kernel leaves free before a received frame (XDP_PACKET_HEADROOM).
-const HEADROOM: usize = 256;
-/// The lengths of a chunk that the kernel allows where a page has 4 KiB.
-const CHUNK_MIN: usize = 2048;
-const CHUNK_MAX: usize = 4096;
-/// The longest MTU: a frame has fewer pieces than the kernel's packets may have.
-const MTU_MAX: usize = 16_000;
-/// Entries of the transmit and completion rings.
-const TRANSMIT_ENTRIES: u32 = 2048;
-/// Slots that are lent beyond the entries of the receive rings: pieces that are joined, and those
-/// that the kernel has in hand.
-const LENT_BESIDE_RINGS: usize = 128;
 /// So many slots fewer than could be lent are lent before `reclaim` lends more.
 const REFILL_MIN: usize = 64;
 /// How many times in a row the kernel may take nothing before the frames wait.
@@ -945,22 +927,6 @@ const STALL_NS: u64 = SLEEP_MAX_NS + 5_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slots_are_whole_chunks_that_hold_a_frame() {
-        let rows = [
-            (68, false, 2048),
-            (1500, false, 2048),
-            (1770, false, 2048),
-            (1771, true, 4096),
-            (3818, true, 4096),
-            (3819, true, 8192),
-            (9000, true, 12_288),
-        ];
-        for (mtu, pieces, expected) in rows {
-            assert_eq!((needs_pieces(mtu), slot_len(mtu)), (pieces, expected), "MTU {mtu}");
-        }
-    }
 
     #[test]
     fn frames_of_a_stall_count_as_old_and_others_from_now() {

@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use delegate::delegate;
 
 use super::afpacket::{self, AfPacket};
-use super::{Kind, Port, PortConfig, PortCounters, PortState, Received, Room, Sent};
+use super::{
+    Kind, NewRings, Port, PortConfig, PortCounters, PortState, Received, Room, Sent, SortHandle,
+};
 use crate::authority::{
     Authority, HostLink, PassedDescriptors, PortReply, PortRequest, Reply, cannot, misfit,
 };
@@ -159,6 +161,9 @@ impl Port for HostPort {
                 pool: &mut FramePool,
                 out: &mut Vec<Received>,
             ) -> bool;
+            fn sorter(&self) -> Option<Arc<dyn SortHandle>>;
+            fn begin_sorting(&mut self, made: &mut NewRings) -> bool;
+            fn end_sorting(&mut self, retired: u8);
             fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent;
             fn reclaim(&mut self, pool: &mut FramePool);
             fn deadline(&self) -> Option<u64>;

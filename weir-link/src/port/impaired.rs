@@ -6,12 +6,13 @@
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use delegate::delegate;
 use weir_core::random::Random;
 use weir_core::units::{Duration, Share};
 
-use super::{BATCH, Port, PortCounters, PortState, Received, Room, Sent};
+use super::{BATCH, NewRings, Port, PortCounters, PortState, Received, Room, Sent, SortHandle};
 use crate::pool::{FrameId, FramePool};
 use crate::stations::Address;
 use weir_host::error::Result;
@@ -94,6 +95,9 @@ impl Port for Impaired {
                 pool: &mut FramePool,
                 out: &mut Vec<Received>,
             ) -> bool;
+            fn sorter(&self) -> Option<Arc<dyn SortHandle>>;
+            fn begin_sorting(&mut self, made: &mut NewRings) -> bool;
+            fn end_sorting(&mut self, retired: u8);
             fn state(&self) -> PortState;
             fn refresh(&mut self) -> PortState;
             fn set_up(&mut self, up: bool) -> Result<()>;

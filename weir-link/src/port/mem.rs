@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Port, PortCounters, PortState, Received, Room, Sent};
+use super::{NewRings, Port, PortCounters, PortState, Received, Room, Sent, SortHandle};
 use crate::pool::{FrameId, FramePool};
 use crate::stations::Address;
 use weir_host::error::{Result, SystemError};
@@ -133,6 +133,19 @@ impl Port for Mem {
             }
         }
         !state.rings[ring].is_empty()
+    }
+
+    fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
+        // The far end chooses the rings.
+        None
+    }
+
+    fn begin_sorting(&mut self, _made: &mut NewRings) -> bool {
+        false
+    }
+
+    fn end_sorting(&mut self, retired: u8) {
+        self.cable.state().counters.retire_rings(retired);
     }
 
     fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {

@@ -8,6 +8,7 @@
 
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use crate::authority::{Authority, AuthorityClient};
 use crate::pool::{FrameId, FramePool};
@@ -15,6 +16,7 @@ pub use crate::sorter::RINGS_MAX;
 use crate::sorter::Sorting;
 use crate::stations::Address;
 use impaired::{Impaired, Impairment};
+pub use sort::{NewRings, SortHandle};
 use weir_host::error::{Result, SystemError};
 
 mod afpacket;
@@ -22,6 +24,7 @@ mod afxdp;
 mod host;
 pub mod impaired;
 pub mod mem;
+mod sort;
 
 /// Bound: frames that one turn takes from a ring, and that one system call sends; the rest waits in
 /// the ring.
@@ -80,6 +83,21 @@ pub trait Port: Send {
         pool: &mut FramePool,
         out: &mut Vec<Received>,
     ) -> bool;
+
+    // How frames are sorted into rings, which another thread changes: see [`SortHandle`].
+
+    /// Returns the handle by which that thread does it; `None` if all frames come by one ring. It
+    /// does not keep the port alive.
+    fn sorter(&self) -> Option<Arc<dyn SortHandle>>;
+
+    /// Begins a change of how frames are sorted, and takes up the rings that were made for it.
+    /// Returns whether it can: not while the change before is not over, and not after the sockets
+    /// were made anew.
+    fn begin_sorting(&mut self, made: &mut NewRings) -> bool;
+
+    /// Ends a change of how frames are sorted. The rings whose bits are set in `retired` are no
+    /// longer those of the classes that had them.
+    fn end_sorting(&mut self, retired: u8);
 
     /// Takes over leading `frames`, at most [`BATCH`], in order. It releases each into `pool` when
     /// it is done with it: now, or in [`Port::reclaim`].
@@ -306,12 +324,15 @@ impl PortConfig {
         }
     }
 
-    /// Returns the slots of each ring, each a power of two: the first has all, others a quarter.
-    pub(crate) fn ring_slots(&self) -> Vec<usize> {
-        let rings = self.sorting.as_ref().map_or(1, Sorting::rings);
-        let slots = |ring| if ring == 0 { self.ring_slots } else { self.ring_slots / 4 };
-        let rings = 0..rings.clamp(1, RINGS_MAX);
-        rings.map(|ring| slots(ring).max(1).next_power_of_two()).collect()
+    /// Returns the rings that frames are sorted into.
+    pub(crate) fn rings(&self) -> usize {
+        self.sorting.as_ref().map_or(1, Sorting::rings).clamp(1, RINGS_MAX)
+    }
+
+    /// Returns the slots of a ring, a power of two: the first has all, others a quarter.
+    pub(crate) fn ring_slots(&self, ring: usize) -> usize {
+        let slots = if ring == 0 { self.ring_slots } else { self.ring_slots / 4 };
+        slots.max(1).next_power_of_two()
     }
 }
 
@@ -370,7 +391,17 @@ impl Sent {
 impl PortCounters {
     /// Returns the frames that were lost because a ring was full.
     pub fn overruns(&self) -> u64 {
-        self.ring_overruns.iter().sum()
+        self.ring_overruns.iter().sum::<u64>() + self.former_overruns
+    }
+
+    /// Puts the frames that full rings lost, of those whose bits are set, where their classes do
+    /// not matter: other classes have these rings from now on, or none.
+    fn retire_rings(&mut self, retired: u8) {
+        for (ring, lost) in self.ring_overruns.iter_mut().enumerate() {
+            if retired >> ring & 1 != 0 {
+                self.former_overruns += std::mem::take(lost);
+            }
+        }
     }
 }
 
@@ -390,6 +421,8 @@ pub struct PortCounters {
     pub checksums_completed: u64,
     /// Lost before the port, for each ring: it was full.
     pub ring_overruns: [u64; RINGS_MAX],
+    /// Those of rings that another class has since.
+    pub former_overruns: u64,
     /// Lost: the pool had no free slot.
     pub pool_exhausted: u64,
     /// Lost: longer than a slot and not queued whole.

@@ -22,7 +22,7 @@ pub(super) enum Goal {
 }
 
 /// A decision by one word of a field.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Node {
     /// The field of which it reads one word.
     pub field: Field,
@@ -34,7 +34,7 @@ pub(super) struct Node {
     pub otherwise: Goal,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Graph {
     /// The nodes, the last decision first.
     pub nodes: Vec<Node>,

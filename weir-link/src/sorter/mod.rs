@@ -45,7 +45,7 @@ use weir_host::bpf::{Code, Map};
 use weir_policy::policy::{Measure, Metric, Policy};
 
 /// The parameters of a sorter.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SortConfig {
     /// The rules as declared.
     pub rules: Vec<Rule>,
@@ -74,7 +74,7 @@ pub struct RingPriority {
 pub struct SortPlan {
     /// The ring of each leaf, by number. Only ring 0 is shared.
     pub ring_of_leaf: Vec<u8>,
-    /// The number of rings, ring 0 included.
+    /// The number of rings, ring 0 included, and with those between that no leaf has any more.
     pub rings: usize,
     /// Leaves that are not sorted, or not all of their frames, and why. A leaf may occur twice.
     pub unsorted: Vec<(LeafId, Reason)>,
@@ -144,6 +144,12 @@ impl SortConfig {
 impl SortPlan {
     /// Gives rings to the leaves that want them most and that the kernel can tell apart.
     pub fn new(config: SortConfig) -> SortPlan {
+        SortPlan::after(config, &[])
+    }
+
+    /// As [`SortPlan::new`], after a plan whose rings these leaves had: each that gets a ring again
+    /// keeps its own.
+    pub fn after(config: SortConfig, before: &[Option<LeafId>]) -> SortPlan {
         let leaves = config.ring_priorities.len();
         let arranged = config.order.arrange(config.rules).into_iter();
         let rules: Vec<Rule> = arranged.map(|(_, rule)| rule).take(RULES_MAX).collect();
@@ -157,7 +163,7 @@ impl SortPlan {
                 FragmentPolicy::Follow(_) | FragmentPolicy::AltqFixed => Later::Unknown,
             },
         };
-        plan.give_rings(&rules, config.default, &config.ring_priorities);
+        plan.give_rings(&rules, config.default, &config.ring_priorities, before);
         plan.note_rules(&rules);
         let ring = |rule: &Rule| if is_certain(rule) { plan.ring(rule.leaf) } else { 0 };
         plan.rules = rules.iter().map(|rule| (rule.clone(), ring(rule))).collect();
@@ -181,6 +187,11 @@ impl SortPlan {
     pub fn leaf(&self, ring: usize) -> Option<LeafId> {
         let is_ring = |one: &u8| *one != 0 && usize::from(*one) == ring;
         self.ring_of_leaf.iter().position(is_ring).map(|leaf| LeafId(leaf as u32))
+    }
+
+    /// Returns the leaf of each ring.
+    pub fn leaves_of_rings(&self) -> Vec<Option<LeafId>> {
+        (0..self.rings).map(|ring| self.leaf(ring)).collect()
     }
 
     /// Returns a sentence for each reason why leaves are not sorted, or not all of their frames, at
@@ -275,7 +286,13 @@ impl SortPlan {
         self.rules.iter().enumerate().filter_map(case).collect()
     }
 
-    fn give_rings(&mut self, rules: &[Rule], default: Target, ring_priorities: &[RingPriority]) {
+    fn give_rings(
+        &mut self,
+        rules: &[Rule],
+        default: Target,
+        ring_priorities: &[RingPriority],
+        before: &[Option<LeafId>],
+    ) {
         let mut has_rule = vec![false; ring_priorities.len()];
         for rule in rules.iter().filter(|rule| is_certain(rule)) {
             if let Some(has_rule) = has_rule.get_mut(rule.leaf.index()) {
@@ -287,10 +304,20 @@ impl SortPlan {
         let mut leaves: Vec<usize> = (0..ring_priorities.len()).filter(sortable).collect();
         leaves.sort_by_key(|leaf| std::cmp::Reverse(ring_priorities[*leaf]));
         let without = leaves.split_off(leaves.len().min(RINGS_MAX - 1));
-        for (leaf, ring) in leaves.iter().zip(1..) {
-            self.ring_of_leaf[*leaf] = ring;
+        let kept = |ring: &usize| before.get(*ring).copied().flatten().map(LeafId::index);
+        for ring in 1..RINGS_MAX {
+            if let Some(leaf) = kept(&ring).filter(|leaf| leaves.contains(leaf)) {
+                self.ring_of_leaf[leaf] = ring as u8;
+            }
         }
-        self.rings = 1 + leaves.len();
+        let mut free =
+            (1..RINGS_MAX).filter(|ring| kept(ring).is_none_or(|leaf| !leaves.contains(&leaf)));
+        for leaf in &leaves {
+            if self.ring_of_leaf[*leaf] == 0 {
+                self.ring_of_leaf[*leaf] = free.next().expect("a ring for each") as u8;
+            }
+        }
+        self.rings = 1 + self.ring_of_leaf.iter().copied().max().map_or(0, usize::from);
         let note = |leaf| (LeafId(leaf as u32), Reason::Rings);
         self.unsorted.extend(without.into_iter().map(note));
     }

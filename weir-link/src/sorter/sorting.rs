@@ -15,7 +15,7 @@ use weir_core::classify::InterfaceId;
 use weir_host::bpf::{Code, Map};
 
 /// How a port sorts frames into rings before anything can be lost.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sorting {
     rings: usize,
     later: Later,
@@ -51,8 +51,8 @@ impl Sorting {
     /// # Errors
     /// When no plan leads to such a one; the text says why.
     pub fn check(&self) -> Result<(), String> {
-        if !(2..=RINGS_MAX).contains(&self.rings) {
-            return Err(format!("{} rings are not 2 to {RINGS_MAX}", self.rings));
+        if !(1..=RINGS_MAX).contains(&self.rings) {
+            return Err(format!("{} rings are not 1 to {RINGS_MAX}", self.rings));
         }
         for graphs in [&self.classic, &self.xdp] {
             // Each node and each arm takes an instruction at least.
@@ -197,7 +197,7 @@ mod tests {
         let mut long = sorting();
         long.classic[0] = node(Field::Source, 0, fewer, Goal::Ring(0));
         assert!(long.check().is_err_and(|why| why.contains("too long")));
-        for rings in [0, 1, RINGS_MAX + 1, usize::MAX] {
+        for rings in [0, RINGS_MAX + 1, usize::MAX] {
             assert!(Sorting { rings, ..sorting() }.check().is_err(), "{rings} rings");
         }
     }

@@ -554,3 +554,39 @@ fn what_no_program_can_read_is_said() {
     let spread = "[class.a]\nRATE\nhash = \"full\"\nqueues = 4\nmatch = [{ dport = 1 }]\n";
     check_rings(spread, "", &[("a-0", Reason::Spread)]);
 }
+
+/// Leaves 1 to 9 have a rule each, but for those without; leaf 0 is the default.
+#[test]
+fn a_leaf_that_gets_a_ring_again_keeps_its_own() {
+    // By ring: the leaf before; the leaves that are bounded, and those without a rule; and the leaf
+    // of each ring then.
+    let rows: &[(&str, &[u32], &[u32], &str)] = &[
+        ("", &[], &[], ".1234567"),
+        (".1234567", &[9], &[], ".1234569"),
+        (".1234569", &[8, 1], &[], ".1234568"),
+        (".7654321", &[], &[], ".7654321"),
+        (".1234567", &[], &[1, 3, 4, 6, 7, 8, 9], "..2..5"),
+        ("..2..5", &[], &[1, 3, 6, 7, 8, 9], ".42..5"),
+        (".1", &[], &[1, 2, 3, 4, 5, 6, 7, 8, 9], "."),
+    ];
+    let leaf = |ring: char| ring.to_digit(10).map(LeafId);
+    for (before, bounded, without, expected) in rows {
+        let rule = |number: u32| {
+            let vlan = Some(number.to_string().parse().expect("a VLAN"));
+            Rule::new(Match { vlan, ..Match::default() }, LeafId(number))
+        };
+        let priority = |leaf| RingPriority { bounded: bounded.contains(&leaf), priority: 1 };
+        let config = SortConfig {
+            rules: (1..10).filter(|number| !without.contains(number)).map(rule).collect(),
+            order: MatchOrder::First,
+            fragments: FragmentPolicy::default(),
+            default: LeafId(0).into(),
+            ring_priorities: (0..10).map(priority).collect(),
+        };
+        let plan = SortPlan::after(config, &before.chars().map(leaf).collect::<Vec<_>>());
+        let rings = plan.leaves_of_rings().into_iter();
+        let text: String =
+            rings.map(|leaf| leaf.map_or(".".to_owned(), |leaf| leaf.0.to_string())).collect();
+        assert_eq!(text, *expected, "after {before:?}, {bounded:?} bounded");
+    }
+}

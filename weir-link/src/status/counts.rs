@@ -56,6 +56,14 @@ pub(crate) struct LaneLabels {
     pub has_delays: bool,
 }
 
+impl LaneLabels {
+    /// Returns the name of the leaf that has this ring of the lane's ports.
+    pub(crate) fn ring_class(&self, ring: usize) -> Option<String> {
+        let leaf = self.rings.get(ring).copied().flatten()?;
+        self.leaves.get(leaf.index()).cloned()
+    }
+}
+
 /// The counts of a bridge.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
@@ -528,7 +536,7 @@ fn port_status((port, (kind, why)): (&PortCounts, &(&'static str, String))) -> P
         PortState::Gone => "gone",
     };
     let lost_in = [
-        ("ring overrun", counters.ring_overruns.iter().sum()),
+        ("ring overrun", counters.overruns()),
         ("pool", counters.pool_exhausted),
         ("too long", counters.truncated + counters.oversize),
         ("not decodable", counters.unfinished),

@@ -61,13 +61,13 @@ pub fn rows() -> impl Iterator<Item = rows::Row> {
     rows::table("authority", TESTS, &[Need::Root])
 }
 
-const PLAIN: TestbedConfig =
+pub const PLAIN: TestbedConfig =
     TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true, has_ipv6: true };
-const EXPERIMENT: [u8; 2] = [0x88, 0xb5];
-const OTHER_EXPERIMENT: [u8; 2] = [0x88, 0xb6];
+pub const EXPERIMENT: [u8; 2] = [0x88, 0xb5];
+pub const OTHER_EXPERIMENT: [u8; 2] = [0x88, 0xb6];
 
 /// A server on a thread in a network namespace, until its channel is closed.
-struct Keeper {
+pub struct Keeper {
     stop: Arc<AtomicBool>,
     server: Arc<Mutex<AuthorityServer>>,
     thread: JoinHandle<()>,
@@ -228,7 +228,7 @@ fn follows(kind: &'static str) -> Outcome {
 }
 
 /// A port through a server or in one process, with its pool.
-fn open(
+pub fn open(
     testbed: &Testbed,
     kind: &'static str,
     (by_desk, intake): (bool, bool),
@@ -255,7 +255,7 @@ fn open(
     Ok((keeper, port, pool))
 }
 
-fn frame(number: u16, kind: [u8; 2]) -> Vec<u8> {
+pub fn frame(number: u16, kind: [u8; 2]) -> Vec<u8> {
     let mut frame = [[0x03; 6], [0x02, 0, 0, 0, 9, 9]].concat();
     frame.extend(kind);
     frame.extend(number.to_be_bytes());

@@ -8,6 +8,7 @@ mod odd_frames;
 mod ports;
 mod rsvp;
 mod sandbox;
+mod sorted_anew;
 mod sorting;
 mod support;
 mod xdp;
@@ -22,5 +23,6 @@ fn main() -> ExitCode {
     }
     let tests = authority::rows().chain(claim::rows()).chain(fallback::rows()).chain(host::rows());
     let tests = tests.chain(odd_frames::rows()).chain(ports::rows()).chain(rsvp::rows());
-    rows::main(tests.chain(sandbox::rows()).chain(xdp::rows()))
+    let tests = tests.chain(sandbox::rows()).chain(sorted_anew::rows());
+    rows::main(tests.chain(xdp::rows()))
 }

@@ -37,6 +37,7 @@ impl Wanted {
         let dearness = admission.dearness(packets.packet_min, packets.packet_max);
         let bits = |rate: f32| {
             let bits = (f64::from(rate) * 8.0 * dearness).ceil();
+            // No bits at all are too few, and what the link does not have was refused.
             Rate::new(bits as u64).unwrap_or(Rate::MIN)
         };
         let reserved = service_rate(request).max(tspec.rate);

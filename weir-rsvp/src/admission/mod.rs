@@ -292,9 +292,27 @@ impl Admission {
             let what = tspec.fault().unwrap_or("service rate below the token rate");
             return Err(refusal(cause, format!("the flowspec describes no flow: {what}")));
         }
+        self.check_rate(request)?;
         if !class::is_matched(request) {
             let why = "a flow label is no condition of a rule".to_owned();
             return Err(refusal(Cause::SERVICE_UNSUPPORTED, why));
+        }
+        Ok(())
+    }
+
+    /// Refuses a rate that the link does not have, also where the sender sends less: nothing stands
+    /// behind it.
+    fn check_rate(&self, request: &Request) -> Result<(), Refusal> {
+        let packets = request.flowspec.tspec();
+        let asked = match &request.flowspec {
+            Flowspec::ControlledLoad(tspec) => tspec.rate,
+            Flowspec::Guaranteed(tspec, rspec) => rspec.rate.max(tspec.rate),
+        };
+        let dearness = self.dearness(packets.packet_min, packets.packet_max);
+        let (bits, link) = (f64::from(asked) * 8.0 * dearness, self.policy.link.tree.rate());
+        if bits > link.bits_per_second() as f64 {
+            let why = format!("{asked:e} B/s would be more than the whole link, {link}");
+            return Err(refusal(Cause::BANDWIDTH, why));
         }
         Ok(())
     }

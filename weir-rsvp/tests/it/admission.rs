@@ -75,6 +75,11 @@ fn load(rate: f32) -> Flowspec {
     Flowspec::ControlledLoad(tspec(rate, 5000.0))
 }
 
+/// Guaranteed service at this rate of a flow that sends far less.
+fn guaranteed(rate: f32) -> Flowspec {
+    Flowspec::Guaranteed(tspec(1e4, 5000.0), Rspec { rate, slack: 0 })
+}
+
 fn admitted(result: Result<Admitted, Refusal>) -> Admitted {
     result.unwrap_or_else(|why| panic!("refused: {why}"))
 }
@@ -163,6 +168,17 @@ fn what_does_not_fit_is_refused_with_its_cause_and_leaves_no_trace() {
     let rows = [
         (request(5005, load(1_000_000.0)), Cause::BANDWIDTH, "class `reserved`"),
         (request(5005, load(200_000.0)), Cause::BANDWIDTH, "would have reserved"),
+        (request(5005, load(1e38)), Cause::BANDWIDTH, "1e38 B/s would be more than the whole link"),
+        (
+            Request { tspec: tspec(1e4, 5000.0), ..request(5005, load(f32::MAX)) },
+            Cause::BANDWIDTH,
+            "more than the whole link",
+        ),
+        (
+            request(5005, guaranteed(1e38)),
+            Cause::BANDWIDTH,
+            "1e38 B/s would be more than the whole link",
+        ),
         (request(5005, Flowspec::ControlledLoad(large)), Cause::MTU, "MTU of 1500 B"),
         (
             request(5005, Flowspec::ControlledLoad(tspec(1e4, 999.0))),

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::up::memory::{self, Case};
 use serde_json::{Map, Value};
 use weir_control::client;
 use weir_control::protocol::{Answer, Request, Since};
@@ -33,6 +34,7 @@ const TESTS: &[Named] = &[
     ("an_interface_that_comes_back_is_shaped_again", an_interface_that_comes_back_is_shaped),
     ("what_cannot_be_shaped_is_refused", what_cannot_be_shaped_is_refused),
     ("a_new_keeper_takes_over", a_new_keeper_takes_over),
+    ("a_host_takes_no_more_memory_than_check_says", within_the_estimate),
 ];
 
 /// Returns the rows of this module.
@@ -156,6 +158,16 @@ fn make_router() -> Outcome {
 }
 
 const ROUTER6: &str = "fd77::fe";
+
+fn within_the_estimate() -> Outcome {
+    let Router { scene, .. } = Router::new()?;
+    for file in ["up.toml", "down.toml"] {
+        scene.write(file, &memory::classes(9, "htb"))?;
+    }
+    let to = [SERVER.into(), ROUTER.into()];
+    let directions = &[Some("upload"), Some("download")];
+    Case { name: "a host's 10 classes both ways", scene, to, directions }.compare()
+}
 
 /// The router and the server flood each other; what is too much is dropped, and the rest arrives
 /// once and in order.

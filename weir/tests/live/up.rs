@@ -12,6 +12,7 @@ mod classes;
 mod deaths;
 mod events;
 mod isolated;
+pub mod memory;
 mod page;
 mod records;
 mod replayed;
@@ -66,16 +67,18 @@ pub fn rows() -> impl Iterator<Item = Row> {
         deaths::TESTS,
         events::TESTS,
         isolated::TESTS,
+        memory::TESTS,
         page::TESTS,
         records::TESTS,
         replayed::TESTS,
         restarts::TESTS,
         told::TESTS,
     ];
-    let others: [(&[Test], &[Need]); 6] = [
+    let others: [(&[Test], &[Need]); 7] = [
         (api::WITH_PROMETHEUS, &[Need::PrivateNetworks, Need::Program("prometheus")]),
         (bridges::OVER_AF_XDP, &[Need::AfXdp]),
         (deaths::CARRIED, &[Need::Root]),
+        (memory::OVER_AF_XDP, &[Need::AfXdp]),
         (restarts::OVER_AF_XDP, &[Need::AfXdp]),
         (restarts::TRACED, &[Need::PrivateNetworks, Need::Program("strace")]),
         (screen::TESTS, &[Need::PrivateNetworks, Need::Program("tmux")]),

@@ -360,7 +360,7 @@ pub const CIRCLES: &[Circle] = &[
     },
     Circle {
         first: "weir-link/src/alarm/mod.rs",
-        files: 6,
+        files: 7,
         reason: "a loop takes changes, and a change replaces parts and alarms of loops; to be undone",
     },
     Circle { first: "weir-link/src/doctor/facts.rs", files: 3, reason: FOLDER },
@@ -368,7 +368,7 @@ pub const CIRCLES: &[Circle] = &[
     Circle { first: "weir-link/src/offload.rs", files: 3, reason: FOLDER },
     Circle {
         first: "weir-link/src/port/afpacket.rs",
-        files: 9,
+        files: 13,
         reason: "the list of kinds names each, and a port may wrap one of another kind",
     },
     Circle { first: "weir-link/src/sorter/cbpf.rs", files: 3, reason: FOLDER },

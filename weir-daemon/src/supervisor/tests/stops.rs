@@ -215,8 +215,8 @@ fn a_link_that_stops_refuses_and_starts_nothing() {
         "no gateway and no reservations",
         "",
         "
-        exit gateway 51: signal 9 => page-died process 51: signal 9; it is started again
-        exit rsvp 61: signal 9 => rsvp-died process 61: signal 9; it is started again (told 1)
+        exit gateway 51: signal 9 => gateway is missing: process 51: signal 9; it is started again
+        exit rsvp 61: signal 9 => rsvp is missing: process 61: signal 9; it is started again
         signal 15 => stop gateway; stop rsvp; service stopping; 1 drains 2s
         exit gateway 52: signal 9
         after 1s

@@ -188,6 +188,8 @@ impl World {
             ["happened"] => self.handle(Event::Happened(Kind::ReservationAdmitted, text)),
             ["exit", "gateway", pid] => self.exit_companion(Companion::Gateway, pid, text),
             ["exit", "rsvp", pid] => self.exit_companion(Companion::Reservations, pid, text),
+            ["alive", "gateway"] => self.hear(Companion::Gateway),
+            ["alive", "rsvp"] => self.hear(Companion::Reservations),
             ["exit", pid] => self.handle(Event::Exited(number(pid), text)),
             ["garbled", pid] => self.handle(Event::Garbled(number(pid), text)),
             ["answer", what] => self.set(what, text),
@@ -197,6 +199,10 @@ impl World {
             }
             _ => panic!("no event is written {line}"),
         }
+    }
+
+    fn hear(&mut self, companion: Companion) {
+        self.handle(Event::Companion(companion, CompanionEvent::Alive));
     }
 
     fn exit_companion(&mut self, companion: Companion, pid: &str, why: String) {
@@ -360,6 +366,7 @@ fn text(action: Action) -> String {
     match action {
         Action::Ask(question) => panic!("{question:?} is answered elsewhere"),
         Action::Stop(companion) => format!("stop {}", name(companion)),
+        Action::EndHung(companion, why) => format!("end {}: {why}", name(companion)),
         Action::Send(pid, order) => match order {
             Order::Intake(true) => format!("{pid} opens"),
             Order::Intake(false) => format!("{pid} closes"),
@@ -387,6 +394,10 @@ fn text(action: Action) -> String {
         Action::JournalFlushed(count) => format!("flushed {count}"),
         Action::Begin(Fault::Death, detail) => format!("death of {detail}"),
         Action::Begin(Fault::Fallback, detail) => format!("unshaped{detail}"),
+        Action::Begin(Fault::Missing(companion), detail) => {
+            format!("{} is missing: {detail}", name(companion))
+        }
+        Action::End(Fault::Missing(companion)) => format!("{} is back", name(companion)),
         Action::End(Fault::Death) => "death is over".to_owned(),
         Action::End(Fault::Fallback) => "shaped".to_owned(),
         Action::Warn(text) => format!("warning {text}"),

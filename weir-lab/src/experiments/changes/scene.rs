@@ -98,8 +98,8 @@ impl Scene {
         let prepare = start.elapsed();
         let asked = Instant::now();
         let wake = || self.bridge.wake();
-        let (_, _, made) = transaction.put_in_force(&mut self.handles, wake, PATIENCE);
-        made.map_err(|_| "the loop hangs")?;
+        let made = transaction.put_in_force(&mut self.handles, wake, PATIENCE);
+        made.map_err(|refusal| refusal.to_string())?.made.map_err(|_| "the loop hangs")?;
         let force = asked.elapsed();
         self.handles.iter_mut().for_each(ChangeHandle::tidy);
         self.deployment = new;

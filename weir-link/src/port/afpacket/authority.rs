@@ -6,12 +6,13 @@
 
 use std::ffi::c_int;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::authority::{
     Authority, PacketParts, PortReply, PortRequest, Reply, RingShape, cannot, misfit,
 };
-use crate::port::PortConfig;
+use crate::port::{PortConfig, RINGS_MAX};
 use crate::ring;
 use crate::sorter::Sorting;
 use weir_host::error::{Result, SystemError};
@@ -54,7 +55,8 @@ impl PacketAuthority {
     pub(in crate::port) fn open(&mut self, intake: bool) -> Result<(PacketParts, Vec<OwnedFd>)> {
         let failed = |cause| self.failed(cause);
         let mtu = self.interface.mtu().map_err(failed)?;
-        let make = || Ok((sender()?, long_sender(mtu), receivers(&self.config, mtu)?));
+        let rings = 0..self.config.rings();
+        let make = || Ok((sender()?, long_sender(mtu), receivers(&self.config, mtu, rings)?));
         let (tx, long, receivers) = self.make(make)?;
         let query = self.interface.share().map_err(failed)?;
         let index = self.interface.index().map_err(failed)?;
@@ -63,9 +65,9 @@ impl PacketAuthority {
         let mut bind = || -> io::Result<()> {
             let all: Vec<_> = receivers.iter().map(|(socket, _)| socket.as_fd()).collect();
             self.bind(tx.as_fd(), all[0], intake)?;
-            // The port asks again if the interface is down as yet.
+            // The port asks again if the interface is down as yet. A group of one can grow.
             is_sorting = self.interface.flags()? & libc::IFF_UP != 0
-                && all.len() > 1
+                && self.config.sorting.is_some()
                 && self.sort(&all, intake).is_ok();
             Ok(())
         };
@@ -87,7 +89,7 @@ impl PacketAuthority {
         let made = match anew {
             true => {
                 let mtu = self.interface.mtu().map_err(|cause| self.failed(cause))?;
-                self.make(|| receivers(&self.config, mtu))?
+                self.make(|| receivers(&self.config, mtu, 0..self.config.rings()))?
             }
             false => Vec::new(),
         };
@@ -100,6 +102,30 @@ impl PacketAuthority {
         let (descriptors, rings) = made.into_iter().unzip();
         let parts = PacketParts { index, rings, is_sorting: false, long: None };
         Ok(PortReply { reply: Reply::Packet(parts), descriptors })
+    }
+
+    /// Makes sockets for more rings, which join the group of the socket that is passed, behind its
+    /// members. They refuse every frame as yet.
+    fn make_rings(&self, rings: Range<usize>, member: Option<&OwnedFd>) -> Result<PortReply> {
+        let failed = |cause| self.failed(cause);
+        let mtu = self.interface.mtu().map_err(failed)?;
+        let made = self.make(|| receivers(&self.config, mtu, rings))?;
+        let join = |member: &OwnedFd| -> io::Result<()> {
+            let group = fanout::group(member.as_fd())?;
+            made.iter().try_for_each(|(socket, _)| self.join(socket.as_fd(), group))
+        };
+        member.map_or(Ok(()), join).map_err(failed)?;
+        let (descriptors, rings) = made.into_iter().unzip();
+        let (index, is_sorting) = (self.index, member.is_some());
+        let parts = PacketParts { index, rings, is_sorting, long: None };
+        Ok(PortReply { reply: Reply::Packet(parts), descriptors })
+    }
+
+    /// Has a socket join a group, and refuse every frame.
+    fn join(&self, socket: BorrowedFd<'_>, group: u16) -> io::Result<()> {
+        fanout::refuse_all(socket)?;
+        bind_to(socket, self.index as c_int, libc::ETH_P_ALL as u16)?;
+        fanout::join(socket, group)
     }
 
     fn bind(&self, tx: BorrowedFd<'_>, first: BorrowedFd<'_>, intake: bool) -> io::Result<()> {
@@ -131,11 +157,7 @@ impl PacketAuthority {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         };
         let group = fanout::create(*first)?;
-        for socket in others {
-            fanout::refuse_all(*socket)?;
-            bind_to(*socket, self.index as c_int, libc::ETH_P_ALL as u16)?;
-            fanout::join(*socket, group)?;
-        }
+        others.iter().try_for_each(|socket| self.join(*socket, group))?;
         for socket in others.iter().filter(|_| intake) {
             fanout::refuse_only(*socket, self.config.withheld)?;
         }
@@ -174,6 +196,9 @@ impl Authority for PacketAuthority {
                 self.sort(&all, intake).map_err(|cause| self.failed(cause))?;
                 Ok(PortReply::done())
             }
+            PortRequest::MakeRings { from, to } if 0 < from && from < to && to <= RINGS_MAX => {
+                self.make_rings(from..to, descriptors.first())
+            }
             PortRequest::SetUp(up) => self.interface.set_up(up).map(|()| PortReply::done()),
             request => Err(cannot(&request, &self.config.interface)),
         }
@@ -210,8 +235,8 @@ fn long_sender(mtu: usize) -> Option<(OwnedFd, RingShape)> {
     make().ok()
 }
 
-/// Makes a socket for each ring; none is bound yet.
-fn receivers(config: &PortConfig, mtu: usize) -> io::Result<Receivers> {
+/// Makes a socket for each of these rings; none is bound yet.
+fn receivers(config: &PortConfig, mtu: usize, rings: Range<usize>) -> io::Result<Receivers> {
     let receiver = |slots| {
         let socket = socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         let queues_whole = set_receive_options(socket.as_fd())?;
@@ -219,7 +244,7 @@ fn receivers(config: &PortConfig, mtu: usize) -> io::Result<Receivers> {
         let slots = ring::make(socket.as_fd(), slot_len, slots)?;
         Ok((socket, RingShape { slot_len, slots, queues_whole }))
     };
-    config.ring_slots().into_iter().map(receiver).collect()
+    rings.map(|ring| receiver(config.ring_slots(ring))).collect()
 }
 
 pub(super) fn slot_len(mtu: usize, queues_whole: bool) -> usize {

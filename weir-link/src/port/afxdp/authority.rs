@@ -1,7 +1,7 @@
 //! The privileged half of an AF_XDP port: sockets over the pool's memory, bound to the interface's
 //! queue, and the program that hands frames to them, attached.
 //!
-//! It retains the map from rings to sockets, to attach the program again; the kernel takes sockets
+//! It retains the maps from rings to sockets, to attach the program again; the kernel takes sockets
 //! out of a map when they are closed. Between making sockets and binding them it has copies of
 //! them, since the port must map their rings in between. The link of the program is the port's
 //! alone: however the port's process ends, the program is detached.
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use super::program;
-use super::{CHUNK_MAX, CHUNK_MIN, MTU_MAX, needs_pieces, queue_config};
+use super::sizes::{CHUNK_MAX, CHUNK_MIN, MTU_MAX, needs_pieces, queue_config, rings, sets};
 use crate::authority::{Area, Authority, PortReply, PortRequest, Reply, XdpParts, cannot, misfit};
 use crate::pool::Memory;
 use crate::port::{PortConfig, RINGS_MAX};
@@ -31,13 +31,18 @@ pub(super) struct XdpAuthority {
     namespace: NetNs,
     /// Whether the sockets take frames in several chunks, and so the program has to.
     pieces: bool,
-    map: Map,
+    /// For each set of sockets, those of its rings.
+    maps: [Map; 2],
+    /// The set to which the program hands frames.
+    set: usize,
+    /// How the program was attached.
+    attached: Option<Attached>,
     /// Made and not bound.
     sockets: Vec<OwnedFd>,
 }
 
 /// How the program is attached.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Attached {
     hook: Hook,
     keeps_tags: bool,
@@ -56,7 +61,9 @@ impl XdpAuthority {
             interface,
             namespace: NetNs::current()?,
             pieces: false,
-            map: rings_map()?,
+            maps: rings_maps()?,
+            set: 0,
+            attached: None,
             sockets: Vec::new(),
         })
     }
@@ -89,7 +96,7 @@ impl XdpAuthority {
         self.pieces = area.pieces;
         self.sockets.clear();
         // The sockets of before are closed by now, and the kernel took them out of their map.
-        self.map = rings_map()?;
+        (self.maps, self.set) = (rings_maps()?, 0);
         let memory = match (&area.memory, passed.into_iter().next()) {
             (Some(memory), _) => Arc::clone(memory),
             (None, Some(file)) => {
@@ -118,15 +125,38 @@ impl XdpAuthority {
             let set = self.interface.set_promiscuous(self.index);
             set.map_err(|cause| self.failed(cause))?;
         }
-        for (ring, socket) in self.sockets.drain(..).enumerate() {
-            self.map.set_descriptor(ring, socket.as_fd())?;
+        let rings = rings(&self.config);
+        for (place, socket) in self.sockets.drain(..).enumerate() {
+            let map = self.maps.get(place / rings).ok_or_else(|| misfit(self.interface.name()))?;
+            map.set_descriptor(place % rings, socket.as_fd())?;
         }
         Ok(PortReply::done())
     }
 
     fn attach(&mut self) -> Result<PortReply> {
         let (link, attached) = self.hook_up()?;
+        self.attached = Some(attached);
         Ok(PortReply { reply: self.parts(attached), descriptors: vec![link.into()] })
+    }
+
+    /// Puts a program in the place of the one that is attached, which sorts as it is now said and
+    /// hands frames to this set of sockets. The link is of the port, and so of this interface or of
+    /// another one of the same forwarder.
+    fn exchange(&mut self, set: usize, link: Option<&OwnedFd>) -> Result<PortReply> {
+        let (Some(attached), Some(link)) = (self.attached, link) else {
+            return Err(misfit(self.interface.name()));
+        };
+        let before = std::mem::replace(&mut self.set, set);
+        let loaded = self.namespace.within(|| self.load_at(attached.hook)).flatten();
+        let exchanged = loaded.and_then(|(program, as_now)| {
+            // The port knows which tags frames have.
+            if as_now != attached {
+                return Err(misfit(self.interface.name()));
+            }
+            program.replace(link.as_fd())
+        });
+        exchanged.inspect_err(|_| self.set = before)?;
+        Ok(PortReply::done())
     }
 
     /// Attaches the program that hands each frame to the socket of its ring.
@@ -168,14 +198,14 @@ impl XdpAuthority {
         let kind = if self.pieces { bpf::Kind::XdpFragments } else { bpf::Kind::Xdp };
         let sorting = self.config.sorting.as_ref();
         if let (Hook::XdpNative, Some(number)) = (hook, bpf::kernel_function(TAG_FUNCTION)) {
-            let code = program::to_rings(Some(number), sorting, &self.map);
+            let code = program::to_rings(Some(number), sorting, &self.maps[self.set]);
             let program = Program::load_for(kind, PROGRAM_NAME, &code, Some(self.index));
             // A driver that has no such function refuses the program.
             if let Ok(program) = program {
                 return Ok((program, Attached { hook, keeps_tags: true }));
             }
         }
-        let code = program::to_rings(None, sorting, &self.map);
+        let code = program::to_rings(None, sorting, &self.maps[self.set]);
         let program = Program::load(kind, PROGRAM_NAME, &code)?;
         Ok((program, Attached { hook, keeps_tags: false }))
     }
@@ -201,6 +231,9 @@ impl Authority for XdpAuthority {
             PortRequest::Sockets(area) => self.make(&area, descriptors),
             PortRequest::Bind { .. } => self.bind(),
             PortRequest::Attach => self.attach(),
+            PortRequest::Exchange { set } if set < sets(&self.config) => {
+                self.exchange(set, descriptors.first())
+            }
             PortRequest::SetUp(up) => self.interface.set_up(up).map(|()| PortReply::done()),
             request => Err(cannot(&request, &self.config.interface)),
         }
@@ -238,8 +271,9 @@ fn leaves_checksums(interface: &Interface) -> bool {
     interface.driver().is_ok_and(|driver| DRIVERS.contains(&driver.as_str()))
 }
 
-fn rings_map() -> Result<Map> {
-    Map::sockets("weir_rings", RINGS_MAX)
+fn rings_maps() -> Result<[Map; 2]> {
+    let map = || Map::sockets("weir_rings", RINGS_MAX);
+    Ok([map()?, map()?])
 }
 
 /// The name by which `bpftool` lists the program.

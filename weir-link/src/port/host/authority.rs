@@ -100,9 +100,9 @@ impl Authority for HostAuthority {
                 followed.ok_or_else(|| self.failed(gone()))?;
                 self.reply(None, Vec::new())
             }
-            request @ (PortRequest::Bind { .. } | PortRequest::Sort { .. }) => {
-                self.packet.ask(request, descriptors)
-            }
+            request @ (PortRequest::Bind { .. }
+            | PortRequest::Sort { .. }
+            | PortRequest::MakeRings { .. }) => self.packet.ask(request, descriptors),
             request => Err(cannot(&request, &self.config.interface)),
         }
     }

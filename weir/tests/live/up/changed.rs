@@ -1,14 +1,15 @@
 //! Changes of a running link, as a user makes them.
 
-use super::{POLICY, Test, await_another, exchange, plan};
+use super::{POLICY, SLOW, Test, await_another, exchange, plan};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 use weir_link::status::{ClassStatus, Status};
 use weir_testbed::rows::Outcome;
-use weir_testbed::{PATIENCE, Process, Scene, signal, until, until_seen};
+use weir_testbed::{Flood, Host, PATIENCE, Process, Scene, Stream, signal, until, until_seen};
 
 pub const TESTS: &[Test] = &[
     ("a_change_is_in_force_at_once_and_counts_go_on", counts_go_on),
@@ -21,6 +22,7 @@ pub const TESTS: &[Test] = &[
     ("the_policy_in_force_is_told_and_may_be_kept", told),
     ("files_are_put_in_force_by_reload_and_by_sighup", reloaded),
     ("a_forwarder_that_dies_is_followed_by_one_with_the_policy_in_force", death),
+    ("a_class_that_is_guaranteed_by_a_change_has_its_ring_at_once", rings_follow),
 ];
 
 /// The result of a command: its exit code, and its output.
@@ -332,3 +334,75 @@ fn a_subscriber() -> Outcome {
     scene.stop()?;
     Ok(())
 }
+
+/// Seven classes have all rings; `voice`, behind them, shares that of the default class unless it
+/// is guaranteed a delay.
+fn crowded() -> String {
+    let class = |number: u16| {
+        let port = 6000 + number;
+        format!(
+            "[class.c{number}]\nrate = \"1 Mbit/s\"\n\
+             match = [{{ proto = \"udp\", dport = \"{port}\" }}]\n"
+        )
+    };
+    let others: String = (1..=7).map(class).collect();
+    format!(
+        "[link]\nrate = \"50 Mbit/s\"\nscheduler = \"htb\"\n{others}\
+         [class.voice]\nrate = \"10 Mbit/s\"\n\
+         arrival = {{ rate = \"1 Mbit/s\", burst = \"30000 B\" }}\n\
+         match = [{{ proto = \"udp\", dport = \"5004\" }}]\n\
+         [class.rest]\nrate = \"20 Mbit/s\"\ndefault = true\n"
+    )
+}
+
+/// A class has a ring of its own from the change on that guarantees it a delay, up to the one that
+/// does not any more; and nothing is lost or overtaken meanwhile.
+fn rings_follow() -> Outcome {
+    let patient = "watchdog = \"60 s\"\nlag_max = \"10 s\"\nsojourn_max = \"none\"";
+    let mut scene = plan(&crowded()).deployment(patient).start()?;
+    let forwarder = scene.forwarder()?;
+    assert!(voice_of_a_flood(&scene)? < VOICE, "it shares the ring of the flood");
+    for (value, has_ring) in [("100 ms", true), ("", false), ("90 ms", true)] {
+        let stream = Stream::numbered(&scene.testbed, SLOW)?;
+        until("many are sent", || stream.sent() >= 100)?;
+        check(&scene, &["set", &format!("class.voice.delay={value}")], 0, &["change"])?;
+        until("many more are sent", || stream.sent() >= 200)?;
+        let found = stream.finish()?;
+        assert_eq!((found.lost(), found.repeated, found.reordered), (0, 0, 0), "{found:?}");
+        let arrived = voice_of_a_flood(&scene)?;
+        assert_eq!(arrived == VOICE, has_ring, "{arrived} of {VOICE} with delay \"{value}\"");
+    }
+    assert_eq!(scene.forwarder()?, forwarder, "nothing was restarted");
+    scene.stop()?;
+    Ok(())
+}
+
+/// Floods the default class, and then sends to `voice`, while the forwarder takes nothing; returns
+/// how many packets of `voice` it finds in its rings.
+fn voice_of_a_flood(scene: &Scene) -> Result<u64, Failed> {
+    let counts = |status: &Status| {
+        let offered = |name: &str| class(status, name).map_or(0, |class| class.offered.packets);
+        let lost: u64 = status.ports[0].ring_overruns.iter().sum();
+        (offered("voice"), offered("rest") + lost)
+    };
+    let before = counts(&scene.status()?);
+    let client = scene.testbed.client.run(|| UdpSocket::bind((Host::Client.ip4(), 0)))??;
+    let forwarder = scene.forwarder()?;
+    signal(forwarder, "STOP")?;
+    for (port, count) in [(Flood::PORT, FLOOD), (5004, VOICE)] {
+        for _ in 0..count {
+            client.send_to(&[0; 64], (Host::Server.ip4(), port))?;
+        }
+    }
+    signal(forwarder, "CONT")?;
+    let is_whole = |status: &Status| {
+        let (voice, others) = counts(status);
+        voice + others >= before.0 + before.1 + FLOOD + VOICE
+    };
+    let status = scene.await_status("each frame is taken, or lost and counted", is_whole)?;
+    Ok(counts(&status).0 - before.0)
+}
+
+/// More packets than the ring that classes share has slots, and fewer than that of a class has.
+const FLOOD: u64 = 3000;
+const VOICE: u64 = 300;

@@ -17,6 +17,7 @@ pub const TESTS: &[Test] = &[
     ("the_stream_of_the_page_says_what_the_status_says", the_stream_is_right),
     ("the_page_takes_tokens_and_changes_and_has_no_rights", tokens_and_changes),
     ("the_death_of_the_page_loses_no_frame", a_death_costs_nothing),
+    ("a_page_that_hangs_is_told_in_the_status_and_started_again", a_hang_is_noticed),
 ];
 
 const ADDRESS: &str = "127.0.0.1:8480";
@@ -264,6 +265,22 @@ fn tokens_and_changes() -> Outcome {
     assert!(line("CapEff:").trim_matches('0').is_empty(), "{status}");
     let printed = scene.stop()?;
     assert!(!printed.contains(&token) && printed.contains("a page shows the link"), "{printed}");
+    Ok(())
+}
+
+/// The keeper ends a gateway that gives no sign of life, and starts another one.
+fn a_hang_is_noticed() -> Outcome {
+    let (mut scene, token) = scene()?;
+    let old = gateway(&scene)?;
+    signal(old, "STOP")?;
+    let told = |status: &Status| status.faults.iter().any(|fault| fault.event == "page-died");
+    let status = scene.await_status("the status has it as a fault", told)?;
+    assert!(status.faults[0].text.contains("it hangs"), "{:?}", status.faults);
+    until("another page", || gateway(&scene).is_ok_and(|now| now != old))?;
+    until("it answers", || ask(&scene, &token, "GET /view/about", "").is_ok())?;
+    scene.await_status("the fault is over", |status| status.faults.is_empty())?;
+    let printed = scene.stop()?;
+    assert!(printed.contains("no longer missing"), "{printed}");
     Ok(())
 }
 
