@@ -115,9 +115,10 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
     let policies = sketches.into_iter().filter_map(|sketch| imported(sketch, &mut reading));
     let policies: Vec<_> = policies.collect();
     if policies.is_empty() && !reading.report.failed() {
-        let mut message = "the file shapes no interface, so there is no policy to write".to_owned();
         let reasons = reading.reasons();
         let lost = !reasons.is_empty();
+        let why = reading.why_empty.filter(|_| !lost).unwrap_or("the file shapes no interface");
+        let mut message = format!("{why}, so there is no policy to write");
         if lost {
             message += &format!(": {}", reasons.join("; "));
         }
@@ -127,7 +128,7 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
             true => "write a policy by hand for what Weir does not have".to_owned(),
             false => format!("check that the file is {summary}"),
         };
-        reading.report.push(draft.cure(reading.way_out.map_or_else(cure, str::to_owned)));
+        reading.report.push(draft.cure(reading.way_out.filter(|_| !lost).map_or_else(cure, str::to_owned)));
     }
     let (report, lines) = reading.finish();
     report.finish(Some(Import { policies, lines }))

@@ -536,6 +536,9 @@ impl Draft {
             reading.noted(self.line, "it matches no packet: its mark is outside its mask");
             return Some(Vec::new());
         }
+        if self.mark.is_some() {
+            reading.approximated(self.line, MARKS);
+        }
         let mut rules = match &self.selector {
             Some(selector) => self.lowered(selector, reading)?,
             None => self.parsed(),
@@ -981,6 +984,9 @@ const PROTOCOLS: [(&str, u16); 22] = [
     ("lldp", 0x88cc),
 ];
 const KINDS: [&str; 5] = ["u32", "flower", "basic", "matchall", "fw"];
+/// A mark is not in the packet [policy finding W117].
+const MARKS: &str = "no packet at a port of `weir up` has a firewall's mark: write the conditions \
+                     by which the firewall sets it";
 /// Kinds that Weir does not have, but for the flows of an `sfq`.
 const OTHER_KINDS: [&str; 6] = ["route", "rsvp", "tcindex", "bpf", "cgroup", "flow"];
 /// Words before the kind that tc takes shortened, in its order.
