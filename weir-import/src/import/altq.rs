@@ -615,27 +615,30 @@ fn further(
     })
 }
 
-/// Makes a rule for each value of the traffic class that agrees with `tos` under `mask`.
+/// Makes a rule for the values of the traffic class that agree with `tos` under `mask`: one, with a
+/// list of code points, unless it compares the bits of ECN, too.
 pub(super) fn with_tos(keys: &[Key], tos: u8, mask: u8) -> Vec<Vec<Key>> {
     let agrees = |mask: u8, wanted: u8| move |value: &u8| value & mask == wanted & mask;
     let ecns: Vec<Option<u8>> = match mask & 3 {
         0 => vec![None],
         ecn => (0..4).filter(agrees(ecn, tos)).map(Some).collect(),
     };
-    let dscps: Vec<Option<u8>> = match mask >> 2 {
-        0 => vec![None],
-        dscp => (0..64).filter(agrees(dscp, tos >> 2)).map(Some).collect(),
+    let dscps: Vec<String> = match mask >> 2 {
+        0 => Vec::new(),
+        dscp => (0..64).filter(agrees(dscp, tos >> 2)).map(|dscp| dscp.to_string()).collect(),
     };
-    let rule = |dscp: &Option<u8>, ecn: &Option<u8>| {
+    let dscp = match dscps.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        many => Some(format!("[{}]", many.join(", "))),
+    };
+    let rule = |ecn: Option<u8>| {
         let mut keys = keys.to_vec();
-        keys.extend(dscp.map(|dscp| ("dscp", dscp.to_string())));
+        keys.extend(dscp.clone().map(|dscp| ("dscp", dscp)));
         keys.extend(ecn.map(|ecn| ("ecn", quoted(ECN[usize::from(ecn)]))));
         keys
     };
-    dscps
-        .iter()
-        .flat_map(|dscp| ecns.iter().map(|ecn| rule(dscp, ecn)).collect::<Vec<_>>())
-        .collect()
+    ecns.into_iter().map(rule).collect()
 }
 
 enum Address {

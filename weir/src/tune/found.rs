@@ -235,3 +235,71 @@ fn figure(value: Option<f64>) -> String {
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A search with two objectives and a condition, of which some candidates break the condition
+    /// and one is far away.
+    fn found() -> Found {
+        let row = |number: i64| {
+            let part = number as f64;
+            let (rate, delay) = (5.0 - part * 0.3, 20.0 / (part + 1.0) + part * 0.2);
+            let delay = if number == 11 { 900.0 } else { delay };
+            json!({
+                "number": number,
+                "values": { "class.voice.rate": format!("{number} Mbit/s") },
+                "kept": delay < 10.0,
+                "results": [delay],
+                "objectives": [rate, part / 100.0],
+            })
+        };
+        let tried: Vec<Value> = (0..12).map(row).collect();
+        let front: Vec<Value> = [2, 3, 4].map(row).to_vec();
+        let value = json!({
+            "met": true, "words": "", "policy": "", "changes": {},
+            "conditions": [{
+                "condition": "voice.delay.p99 < 10 ms", "limit": 10.0, "before": 20.0,
+                "after": 7.0, "spare": 0.3, "bound": null, "under": null, "guard": true,
+            }],
+            "promises": [], "objectives": ["max bulk.rate Mbit/s", "min bulk.loss %"],
+            "runs": 20, "search_runs": 3, "pick": 3, "front": front, "tried": tried,
+        });
+        serde_json::from_value(value).expect("it is what the search prints")
+    }
+
+    #[test]
+    fn axes_show_the_front_and_limits_are_lines() {
+        let found = found();
+        let picture = found.picture();
+        let part = &picture.parts[0];
+        let names: Vec<&str> = part.keys.iter().map(|key| key.name.as_str()).collect();
+        assert_eq!((names.len(), names[4]), (5, LIMIT));
+        let Content::Plots(plots) = &part.content else { panic!("plots") };
+        let labels: Vec<_> =
+            plots.iter().map(|plot| (plot.title.as_str(), plot.x.as_str())).collect();
+        let first = "max bulk.rate Mbit/s";
+        assert_eq!(labels, [(first, "min bulk.loss %"), (first, "voice.delay.p99 < 10 ms")]);
+        // The axis of the delay ends near the limit, and leaves out the candidate at 900 ms.
+        let delays = &plots[1];
+        let (low, high) = delays.reach.x.expect("it is set");
+        assert!(low < 4.0 && high > 10.0 && high < 20.0, "{low} to {high}");
+        let series = |name: &str| {
+            let all = delays.series.iter().filter(|row| row.name == name);
+            let points = all.flat_map(|row| row.points.iter().copied());
+            points.filter(|point| point.0.is_finite()).collect::<Vec<_>>()
+        };
+        assert_eq!(series("picked").len(), 1);
+        assert_eq!(series("none exceeds it in every figure").len(), 3);
+        let limit = series(LIMIT);
+        assert!(limit.len() == 2 && limit.iter().all(|point| point.0 == 10.0), "{limit:?}");
+        assert!(part.notes.iter().any(|note| note.contains("far from the front are not drawn")));
+        let svg = picture.draw().expect("it is drawn").svg;
+        for word in ["voice.delay.p99 &lt; 10 ms", "min bulk.loss %", LIMIT, "picked"] {
+            assert!(svg.contains(word), "{word}");
+        }
+        let _ = std::fs::write("/tmp/j/wpic/tune.svg", &svg);
+    }
+}

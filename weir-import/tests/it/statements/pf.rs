@@ -282,7 +282,7 @@ fn rules_of_pf_conf() {
                 "pass out on em0 proto tcp queue (a, b)",
                 CLOSE,
                 "empty acknowledgements",
-                "[class.b]; rate = '1 Mbit/s'; borrow = false; queue = { dropper = 'head', limit = '50 packets' }; match = [;     { proto = 6, dscp = 4",
+                "[class.b]; rate = '1 Mbit/s'; borrow = false; queue = { dropper = 'head', limit = '50 packets' }; match = [;     { proto = 6, dscp = [4",
             ),
             (
                 "pass out on em0 proto tcp route-to em1 queue a",
