@@ -10,7 +10,7 @@ use crate::ethtool;
 use crate::socket;
 use crate::uapi::ethtool::{
     COUNT_FIRST, COUNT_LAST, COUNTS_WORDS, ETH_FLAG_RXVLAN, ETHTOOL_GCHANNELS, ETHTOOL_GDRVINFO,
-    ETHTOOL_GFLAGS,
+    ETHTOOL_GFLAGS, ETHTOOL_GTSO,
 };
 
 /// An Ethernet interface, found by name or by its number.
@@ -178,6 +178,13 @@ impl Interface {
         let mut answer = ethtool::asked(ETHTOOL_GDRVINFO);
         self.ethtool(&mut answer)?;
         Ok(ethtool::driver_name(&answer))
+    }
+
+    /// Returns whether it cuts super-packets of TCP that it is given.
+    pub fn cuts_tcp(&self) -> io::Result<bool> {
+        let mut answer: [u32; 2] = ethtool::asked(ETHTOOL_GTSO);
+        self.ethtool(&mut answer)?;
+        Ok(answer[1] != 0)
     }
 
     /// Returns the number of queues into which it receives.

@@ -54,9 +54,11 @@ pub(crate) struct Lane {
 impl Lane {
     pub(crate) fn new(config: LaneConfig) -> Self {
         let labels = config.labels();
+        let mut link = config.link;
+        link.reserve(config.frames_max);
         Self {
             intake: Intake::new(config.classifier),
-            link: LaneLink::new(config.link),
+            link: LaneLink::new(link),
             outbox: Outbox::new(),
             books: Books::new(labels, config.frames_max),
         }

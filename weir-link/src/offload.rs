@@ -4,12 +4,13 @@
 //! A sender on the same machine leaves TCP and UDP checksums unfinished and hands over
 //! super-packets of up to 64 kB, or 512 kB ("BIG TCP"), also in tunnels; both arrive at a packet
 //! socket with a `virtio_net_hdr` that says so. Weir schedules frames as they will be on the wire,
-//! so it finishes them before scheduling.
+//! so it finishes them before scheduling, and may join what leaves together ([`join`]).
 //!
 //! Invariant: pure functions over byte slices; every offset taken from a header is checked, so a
 //! hostile header gives an [`OffloadError`], never a panic. [`plan`] reads, [`Plan::write`] copies.
 
 mod cut;
+pub(crate) mod join;
 mod layers;
 pub(crate) mod unfinished;
 
@@ -19,7 +20,9 @@ use weir_core::packet::Checksum;
 
 pub use cut::Cut;
 use cut::transport_len;
-use layers::{ADDRESSES_LEN, Network, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, protocol_of};
+use layers::{
+    ADDRESSES_LEN, ETHERNET_LEN, Network, PROTOCOL_SCTP, PROTOCOL_TCP, PROTOCOL_UDP, protocol_of,
+};
 
 /// Length of the `virtio_net_hdr` that precedes a frame, in bytes.
 pub const OFFLOAD_HEADER_LEN: usize = 10;
@@ -207,6 +210,12 @@ impl Plan {
             Self::Whole { .. } => 1,
             Self::Cut(cut) => cut.count(),
         }
+    }
+
+    /// Returns whether [`Plan::write`] makes segments of TCP in IP in Ethernet, which a card or the
+    /// kernel would make of the same super-packet.
+    pub(crate) fn cuts_plain_tcp(&self) -> bool {
+        matches!(self, Self::Cut(cut) if cut.is_plain_tcp())
     }
 
     /// Returns the length in bytes of the longest frame that [`Plan::write`] makes.

@@ -26,6 +26,8 @@ pub struct FramePool {
     /// When the frame of each slot arrived, as its lane noted it.
     stamps: Vec<u64>,
     free: Vec<u32>,
+    /// The last number that [`FramePool::number_segments`] gave.
+    last_segment: u32,
 }
 
 /// Where the frame of a slot lies.
@@ -35,6 +37,14 @@ struct Place {
     offset: u32,
     /// [`FREE`] or [`LENT`] if the slot holds no frame.
     len: u32,
+    /// Its number among the segments of super-packets; 0 for any other frame.
+    segment: u32,
+}
+
+impl Place {
+    fn new(offset: usize, len: u32) -> Self {
+        Self { offset: offset as u32, len, segment: 0 }
+    }
 }
 
 /// Marks a free slot in place of its frame's length.
@@ -80,10 +90,17 @@ impl FramePool {
         let slot = whole_pages(slot);
         let count = capacity as usize;
         let bytes = count.checked_mul(slot).expect("pool size fits the address space");
-        let places = vec![Place { offset: 0, len: FREE }; count];
+        let places = vec![Place::new(0, FREE); count];
         // Popped from the end: low slots first, and the last one freed is the next one used.
         let free = (0..capacity).rev().collect();
-        Self { memory: Arc::new(map(bytes)), slot, places, stamps: vec![0; count], free }
+        Self {
+            memory: Arc::new(map(bytes)),
+            slot,
+            places,
+            stamps: vec![0; count],
+            free,
+            last_segment: 0,
+        }
     }
 
     /// Returns the bytes of memory that a pool of so many slots takes.
@@ -118,9 +135,8 @@ impl FramePool {
         }
         let mut grown = Self { free: Vec::new(), ..self.like(slot) };
         for (index, place) in self.places.iter().enumerate() {
-            let len = place.len;
-            grown.places[index] = Place { offset: 0, len };
-            if len < LENT {
+            grown.places[index] = Place { offset: 0, ..*place };
+            if place.len < LENT {
                 let id = FrameId(index as u32);
                 grown.bytes_mut(id).copy_from_slice(self.bytes(id));
             }
@@ -128,6 +144,7 @@ impl FramePool {
         assert_eq!(grown.places.len(), self.stamps.len(), "each slot keeps its place");
         grown.stamps = std::mem::take(&mut self.stamps);
         grown.free = std::mem::take(&mut self.free);
+        grown.last_segment = self.last_segment;
         *self = grown;
     }
 
@@ -156,7 +173,7 @@ impl FramePool {
         let len = fill(unsafe { self.memory.bytes_mut(start..start + self.slot) })?;
         assert!(len <= self.slot, "a frame lies within its slot");
         self.free.pop();
-        self.places[index as usize] = Place { offset: 0, len: len as u32 };
+        self.places[index as usize] = Place::new(0, len as u32);
         Some(FrameId(index))
     }
 
@@ -182,7 +199,7 @@ impl FramePool {
             let from = self.memory.bytes(start..start + len);
             self.memory.bytes_mut(to..to + len).copy_from_slice(from);
         }
-        self.places[index as usize] = Place { offset: 0, len: len as u32 };
+        self.places[index as usize] = Place::new(0, len as u32);
         Some(FrameId(index))
     }
 
@@ -195,6 +212,25 @@ impl FramePool {
     /// Returns the last stamp of a slot; it outlives its frame until the slot gets another.
     pub(crate) fn stamp(&self, id: FrameId) -> u64 {
         self.stamps[id.0 as usize]
+    }
+
+    /// Returns the number of the first of so many segments of a super-packet; the next ones count
+    /// up, and no segment of another one has a neighbouring number.
+    pub(crate) fn number_segments(&mut self, count: usize) -> u32 {
+        let first = self.last_segment.wrapping_add(2).max(1);
+        self.last_segment = first.wrapping_add(count as u32 - 1);
+        first
+    }
+
+    /// Notes that a frame is this segment of a super-packet.
+    pub(crate) fn set_segment(&mut self, id: FrameId, number: u32) {
+        self.places[id.0 as usize].segment = number;
+    }
+
+    /// Returns whether `next` is the segment behind `segment` of the same super-packet.
+    pub(crate) fn follows(&self, next: FrameId, segment: FrameId) -> bool {
+        let number = |id: FrameId| self.places[id.0 as usize].segment;
+        number(segment) != 0 && number(next) == number(segment).wrapping_add(1)
     }
 
     /// Returns the bytes of a frame in use.
@@ -246,7 +282,7 @@ impl FramePool {
         assert!(range.end <= self.slot, "a frame lies within its slot");
         let place = &mut self.places[slot as usize];
         assert_eq!(place.len, LENT, "slot {slot} was lent");
-        *place = Place { offset: range.start as u32, len: range.len() as u32 };
+        *place = Place::new(range.start, range.len() as u32);
         FrameId(slot)
     }
 

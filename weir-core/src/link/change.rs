@@ -137,12 +137,16 @@ impl Handover {
             meters: from.meters.iter().zip(&to.meters).map(|(old, new)| old == new).collect(),
             same_flows: from.seed == to.seed,
             same_room: from.packets_max == to.packets_max,
-            waiting: Vec::with_capacity(from.packets_max as usize),
+            waiting: Vec::with_capacity(from.packets_max.min(WAITING_READY) as usize),
             kin,
             heir,
         })
     }
 }
+
+/// Packets for whose move a change has memory ready; it takes more when it is applied, if more
+/// wait.
+const WAITING_READY: u32 = 1 << 15;
 
 impl Change<'_> {
     /// Returns the leaves, new and old, whose queue has the same plan on a link with the same MTU

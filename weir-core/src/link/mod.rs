@@ -64,6 +64,10 @@ pub trait AnyLink: Send {
         self.serve(&[], until, out)
     }
 
+    /// Makes the memory ready that so many waiting packets take, for callers that must not wait for
+    /// it when packets come.
+    fn reserve(&mut self, packets: u32);
+
     /// Offers one packet, for callers that need its verdict.
     fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict;
 
@@ -253,6 +257,10 @@ impl<S: Discipline> AnyLink for Link<S> {
         out: &mut Vec<Departure>,
     ) -> Option<Instant> {
         self.serve_all(arrivals, until, out)
+    }
+
+    fn reserve(&mut self, packets: u32) {
+        self.queues.reserve(packets);
     }
 
     fn offer(&mut self, now: Instant, leaf: LeafId, packet: Packet) -> Verdict {

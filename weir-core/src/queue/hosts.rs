@@ -151,8 +151,6 @@ impl Hosts {
 
     /// Makes the rest, before the first packet: the unknown flow, and its own.
     pub(super) fn begin(&mut self, flows: &mut Vec<Flow>) {
-        self.by_address = Index::new(HOSTS_MAX);
-        self.by_flow = Index::new(FLOWS_MAX);
         self.add_host(Host::NONE);
         for _ in [UNKNOWN, REST_FLOW] {
             self.add_flow(flows, Owner { host: REST, ..Owner::default() });
@@ -168,7 +166,7 @@ impl Hosts {
 
     /// Returns the number of a host; `None` if it is new and all places are busy.
     fn host_number(&mut self, host: Host) -> Option<u32> {
-        let hash = self.hash(host.folded());
+        let hash = self.plan.hash(host.folded());
         let known = self.by_address.find(hash, |number| self.hosts[number as usize].host == host);
         if known.is_some() {
             return known;
@@ -179,16 +177,16 @@ impl Hosts {
             let number = self.idle_host()?;
             let member = Member { host, ..Member::default() };
             let before = core::mem::replace(&mut self.hosts[number as usize], member);
-            self.by_address.remove(self.hash(before.host.folded()), number);
+            self.by_address.remove(self.plan.hash(before.host.folded()), number);
             self.former = self.former.plus(before.tally);
             number
         };
-        self.by_address.insert(hash, number);
+        self.index_host(number);
         Some(number)
     }
 
     fn flow_number(&mut self, flows: &mut Vec<Flow>, host: u32, flow: u32) -> Option<u32> {
-        let hash = self.flow_hash(host, flow);
+        let hash = self.plan.flow_hash(host, flow);
         let is = |number: u32| {
             let owner = self.owners[number as usize];
             (owner.host, owner.flow) == (host, flow)
@@ -203,15 +201,32 @@ impl Hosts {
         } else {
             let number = self.idle_flow(flows)?;
             let before = core::mem::replace(&mut self.owners[number as usize], owner);
-            self.by_flow.remove(self.flow_hash(before.host, before.flow), number);
+            self.by_flow.remove(self.plan.flow_hash(before.host, before.flow), number);
             // CoDel begins anew with it.
             let state = &mut flows[number as usize];
             *state = Flow::EMPTY;
             state.lapsed = true;
             number
         };
-        self.by_flow.insert(hash, number);
+        self.index_flow(number);
         Some(number)
+    }
+
+    /// Adds a host to the index, which has no other of its address.
+    fn index_host(&mut self, number: u32) {
+        let Self { plan, hosts, .. } = self;
+        let hash = |number: u32| plan.hash(hosts[number as usize].host.folded());
+        self.by_address.insert(number, hash);
+    }
+
+    /// Adds a flow to the index, which has no other flow of the host that is alike.
+    fn index_flow(&mut self, number: u32) {
+        let Self { plan, owners, .. } = self;
+        let hash = |number: u32| {
+            let Owner { host, flow, .. } = owners[number as usize];
+            plan.flow_hash(host, flow)
+        };
+        self.by_flow.insert(number, hash);
     }
 
     fn add_host(&mut self, host: Host) -> u32 {
@@ -252,14 +267,6 @@ impl Hosts {
             }
         }
         None
-    }
-
-    fn hash(&self, key: u64) -> u64 {
-        Random::new(self.plan.seed, key).bits()
-    }
-
-    fn flow_hash(&self, host: u32, flow: u32) -> u64 {
-        self.hash(u64::from(host) << 32 | u64::from(flow))
     }
 
     /// Records that a packet joined the chain of `flow`, which held none if it `began`.
@@ -485,16 +492,16 @@ impl Hosts {
     fn index_all(&mut self) -> Result<(), StateError> {
         for number in 1..self.hosts.len() as u32 {
             let host = self.hosts[number as usize].host;
-            let hash = self.hash(host.folded());
+            let hash = self.plan.hash(host.folded());
             let is = |other: u32| self.hosts[other as usize].host == host;
             if self.by_address.find(hash, is).is_some() {
                 return Err(StateError::Invalid("host twice"));
             }
-            self.by_address.insert(hash, number);
+            self.index_host(number);
         }
         for number in REST_FLOW + 1..self.owners.len() as u32 {
             let Owner { host, flow, .. } = self.owners[number as usize];
-            let hash = self.flow_hash(host, flow);
+            let hash = self.plan.flow_hash(host, flow);
             let is = |other: u32| {
                 let owner = self.owners[other as usize];
                 (owner.host, owner.flow) == (host, flow)
@@ -502,7 +509,7 @@ impl Hosts {
             if host as usize >= self.hosts.len() || self.by_flow.find(hash, is).is_some() {
                 return Err(StateError::Invalid("flow of a host"));
             }
-            self.by_flow.insert(hash, number);
+            self.index_flow(number);
         }
         Ok(())
     }
@@ -612,18 +619,26 @@ impl Tally {
     }
 }
 
-impl Index {
-    /// No entries, with room for about so many.
-    fn new(entries: usize) -> Self {
-        Self { heads: alloc::vec![NONE; entries.next_power_of_two()], nexts: Vec::new() }
+impl HostsPlan {
+    fn hash(&self, key: u64) -> u64 {
+        Random::new(self.seed, key).bits()
     }
 
+    fn flow_hash(&self, host: u32, flow: u32) -> u64 {
+        self.hash(u64::from(host) << 32 | u64::from(flow))
+    }
+}
+
+impl Index {
     fn bucket(&self, hash: u64) -> usize {
         (hash >> 32) as usize & (self.heads.len() - 1)
     }
 
     /// Returns the entry with this hash that `is` accepts.
     fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
+        if self.heads.is_empty() {
+            return None;
+        }
         let mut number = self.heads[self.bucket(hash)];
         while number != NONE && !is(number) {
             number = self.nexts[number as usize];
@@ -631,12 +646,34 @@ impl Index {
         (number != NONE).then_some(number)
     }
 
-    fn insert(&mut self, hash: u64, number: u32) {
+    /// Adds an entry with the hash that `hash` gives to its number, as it does to all others.
+    fn insert(&mut self, number: u32, hash: impl Fn(u32) -> u64) {
         if self.nexts.len() <= number as usize {
             self.nexts.resize(number as usize + 1, NONE);
         }
+        if self.nexts.len() > self.heads.len() {
+            self.spread(&hash);
+        }
+        self.chain(number, hash(number));
+    }
+
+    fn chain(&mut self, number: u32, hash: u64) {
         let bucket = self.bucket(hash);
         self.nexts[number as usize] = core::mem::replace(&mut self.heads[bucket], number);
+    }
+
+    /// Spreads the entries over as many buckets as there may be numbers now.
+    #[cold]
+    fn spread(&mut self, hash: &impl Fn(u32) -> u64) {
+        let buckets = self.nexts.len().next_power_of_two().max(BUCKETS_AT_FIRST);
+        let heads = core::mem::replace(&mut self.heads, alloc::vec![NONE; buckets]);
+        for mut number in heads {
+            while number != NONE {
+                let next = self.nexts[number as usize];
+                self.chain(number, hash(number));
+                number = next;
+            }
+        }
     }
 
     /// Removes an entry, which is in the bucket of this hash.
@@ -669,6 +706,8 @@ pub(super) const FLOWS_MAX: usize = 1 << 15;
 /// Bound: places of a full table that are searched for an idle one; behind them the packet joins
 /// the rest.
 const SEARCH_MAX: usize = 64;
+/// The buckets of an index with few entries.
+const BUCKETS_AT_FIRST: usize = 8;
 /// The number of the unknown flow, and of the flow of the rest.
 const UNKNOWN: u32 = 0;
 const REST_FLOW: u32 = 1;
@@ -682,7 +721,7 @@ mod tests {
 
     #[test]
     fn the_index_agrees_with_an_ordered_map() {
-        let mut index = Index::new(64);
+        let mut index = Index::default();
         let mut keys: Vec<u64> = alloc::vec![u64::MAX; 200];
         let mut plain = BTreeMap::new();
         let mut random = Random::new(3, 0);
@@ -698,7 +737,7 @@ mod tests {
                     plain.remove(&before);
                 }
                 keys[number as usize] = key;
-                index.insert(hash(key), number);
+                index.insert(number, |number| hash(keys[number as usize]));
                 plain.insert(key, number);
             }
         }

@@ -1,9 +1,9 @@
 //! The store of waiting packets: one FIFO for each leaf, in one table shared by all leaves.
 //!
 //! A leaf is one cache line: its first packet, its counts, and the backlog up to which its dropper
-//! need not be called. Further packets wait in the slots of one table, allocated once and chained,
-//! so no packet allocates. Invariant: every slot is in exactly one chain, that of a leaf or the
-//! free one; a leaf's count is that of its chain.
+//! need not be called. Further packets wait in the slots of one table, chained, so no packet
+//! allocates but the one that doubles the table. Invariant: every slot is in exactly one chain, that
+//! of a leaf or the free one; a leaf's count is that of its chain.
 
 use super::droppers::Droppers;
 use super::drops::Drops;
@@ -96,8 +96,8 @@ impl Queues {
         let shared = Shared::new(names)?.map(Box::new);
         Ok(Self {
             leaves,
-            slots: (1..packets_max).chain([NONE]).map(Slot::free_before).collect(),
-            free: 0,
+            slots: Vec::new(),
+            free: NONE,
             room: packets_max,
             packets_max,
             droppers,
@@ -106,6 +106,13 @@ impl Queues {
             shared,
             flow_hash: FlowHash::new(seed),
         })
+    }
+
+    /// Makes the memory ready that so many packets take, so that it is not when they come.
+    pub fn reserve(&mut self, packets: u32) {
+        let wanted = packets.min(self.packets_max) as usize;
+        let missing = wanted.saturating_sub(self.slots.len());
+        add_slots(&mut self.slots, &mut self.free, missing);
     }
 
     /// Lets flow queues choose the first packet of a leaf when the leaf is selected. Called while
@@ -141,7 +148,7 @@ impl Queues {
             state.first = *entry;
             return true;
         }
-        let slot = self.free;
+        let slot = free_slot(&mut self.slots, &mut self.free, self.packets_max);
         let filled = &mut self.slots[slot as usize];
         self.free = core::mem::replace(&mut filled.next, NONE);
         filled.entry = *entry;
@@ -246,7 +253,7 @@ impl Queues {
     /// Appends `entry` to its flow in a leaf with flow queues.
     fn push_to_flow(&mut self, leaf: LeafId, entry: &Entry) -> bool {
         let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return false };
-        let slot = self.free;
+        let slot = free_slot(&mut self.slots, &mut self.free, self.packets_max);
         let filled = &mut self.slots[slot as usize];
         self.free = filled.next;
         *filled = Slot { entry: *entry, next: NONE };
@@ -730,7 +737,7 @@ impl Queues {
         let mut bytes = if flows.is_chosen() { u64::from(first) } else { 0 };
         for flow in 0..flows.flow_count() {
             for _ in 0..from.count(packets as usize, "packets of a flow")? {
-                let slot = self.free;
+                let slot = free_slot(&mut self.slots, &mut self.free, self.packets_max);
                 let filled = self.slots.get_mut(slot as usize);
                 let filled = filled.ok_or(StateError::Invalid("packets of flows"))?;
                 self.free = core::mem::replace(&mut filled.next, NONE);
@@ -810,6 +817,28 @@ impl Uncalled {
     }
 }
 
+/// Returns the first free slot, of new ones if none was free; [`NONE`] if there are `most`.
+#[inline(always)]
+fn free_slot(slots: &mut Vec<Slot>, free: &mut u32, most: u32) -> u32 {
+    if *free == NONE {
+        let count = slots.len().max(SLOTS_AT_FIRST).min(most as usize - slots.len());
+        add_slots(slots, free, count);
+    }
+    *free
+}
+
+/// Adds so many free slots, which become the first ones.
+#[cold]
+fn add_slots(slots: &mut Vec<Slot>, free: &mut u32, count: usize) {
+    let first = slots.len() as u32;
+    let behind = core::mem::replace(free, if count > 0 { first } else { *free });
+    slots.extend(
+        (first + 1..first + count as u32).chain([behind]).take(count).map(Slot::free_before),
+    );
+}
+
+/// The number of slots that the first packets bring.
+const SLOTS_AT_FIRST: usize = 64;
 /// Ends a list of slots.
 pub(super) const NONE: u32 = u32::MAX;
 

@@ -3,14 +3,16 @@
 //!
 //! Invariant: the segments' payloads in a row are the super-packet's payload.
 
-use super::layers::{Carrier, IP6_LEN, JUMBO_LEN, Layers, Network, PROTOCOL_TCP, PROTOCOL_UDP};
+use super::layers::{
+    Carrier, ETHERNET_LEN, IP6_LEN, JUMBO_LEN, Layers, Network, PROTOCOL_TCP, PROTOCOL_UDP,
+};
 use super::{Kind, OffloadError, SEGMENTS_MAX, Tag, copy_tagged, put, word};
 use weir_core::packet::Checksum;
 
 const UDP_LEN: usize = 8;
 const TCP_LEN_MIN: usize = 20;
-const TCP_FIN_PSH: u8 = 0x09;
-const TCP_CWR: u8 = 0x80;
+pub(super) const TCP_FIN_PSH: u8 = 0x09;
+pub(super) const TCP_CWR: u8 = 0x80;
 
 /// The parts of a super-packet, within the frame that it was planned for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +64,13 @@ impl Cut {
         (self.end - self.payload).div_ceil(self.size).max(1)
     }
 
+    pub(super) fn is_plain_tcp(&self) -> bool {
+        let Network { at, is_ip6, next, .. } = self.layers.network;
+        let is_bare = at == ETHERNET_LEN && self.layers.tunnel.is_none();
+        // No extension header: those behind the first segment are found by their lengths alone.
+        self.is_tcp && is_bare && (!is_ip6 || next == at + IP6_LEN)
+    }
+
     /// Returns the length of the longest segment, without a tag that is put back.
     pub(super) fn longest(&self) -> usize {
         self.headers + self.size.min(self.end - self.payload)
@@ -107,7 +116,7 @@ impl Cut {
             // The option that segments do not have names the protocol that follows it.
             segment[at + 6] = frame[at + IP6_LEN];
         }
-        fix_lengths(segment, &self.layers.network, index);
+        fix_lengths(segment, &self.layers.network, index, segment.len());
     }
 
     fn fix_checksum(&self, segment: &mut [u8]) {
@@ -125,7 +134,7 @@ impl Cut {
     fn fix_tunnel(&self, segment: &mut [u8], index: usize) {
         let Some(tunnel) = self.layers.tunnel else { return };
         let Network { at: network, is_ip6, .. } = tunnel.network;
-        fix_lengths(segment, &tunnel.network, index);
+        fix_lengths(segment, &tunnel.network, index, segment.len());
         match tunnel.carrier {
             Carrier::Direct | Carrier::Gre { has_checksum: false, .. } => {}
             Carrier::Gre { at, has_checksum: true } => {
@@ -147,14 +156,15 @@ impl Cut {
     }
 }
 
-/// Corrects the lengths in an IP header, and in IPv4 its identification and checksum.
-fn fix_lengths(segment: &mut [u8], network: &Network, index: usize) {
+/// Corrects the lengths in an IP header of a frame that is `len` bytes long, and in IPv4 its
+/// identification and checksum.
+pub(super) fn fix_lengths(segment: &mut [u8], network: &Network, index: usize, len: usize) {
     let at = network.at;
     if network.is_ip6 {
-        put(segment, at + 4, length16(segment.len() - at - IP6_LEN));
+        put(segment, at + 4, length16(len - at - IP6_LEN));
         return;
     }
-    put(segment, at + 2, length16(segment.len() - at));
+    put(segment, at + 2, length16(len - at));
     // As Linux does for a super-packet: one identification a frame, counting up.
     let id = word(segment, at + 4).wrapping_add(index as u16);
     put(segment, at + 4, id);
@@ -180,13 +190,26 @@ fn fix_tcp(segment: &mut [u8], at: usize, offset: u32, first: bool, last: bool) 
 
 /// Returns the checksum of TCP or UDP, whose field is zero, from `transport` to the end.
 fn checksum(segment: &[u8], network: usize, is_ip6: bool, protocol: u8, transport: usize) -> u16 {
-    let mut sum = Checksum::default();
-    let addresses = if is_ip6 { 8..40 } else { 12..20 };
-    sum.add(&segment[network + addresses.start..network + addresses.end]);
-    sum.add_word(u16::from(protocol));
-    sum.add_word(length16(segment.len() - transport));
+    let mut sum = pseudo_header(segment, network, is_ip6, protocol, segment.len() - transport);
     sum.add(&segment[transport..]);
     sum.finish_nonzero()
+}
+
+/// Returns the sum over what a checksum of TCP or UDP covers beside its `len` bytes: addresses,
+/// protocol and length.
+pub(super) fn pseudo_header(
+    packet: &[u8],
+    network: usize,
+    is_ip6: bool,
+    protocol: u8,
+    len: usize,
+) -> Checksum {
+    let mut sum = Checksum::default();
+    let addresses = if is_ip6 { 8..40 } else { 12..20 };
+    sum.add(&packet[network + addresses.start..network + addresses.end]);
+    sum.add_word(u16::from(protocol));
+    sum.add_word(length16(len));
+    sum
 }
 
 pub(super) fn transport_len(frame: &[u8], at: usize, is_tcp: bool) -> Result<usize, OffloadError> {

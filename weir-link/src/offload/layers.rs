@@ -12,6 +12,7 @@ use super::{Kind, OffloadError, TAG_LEN, word};
 use weir_core::packet::Checksum;
 
 pub(super) const ADDRESSES_LEN: usize = 12;
+pub(super) const ETHERNET_LEN: usize = 14;
 pub(super) const IP6_LEN: usize = 40;
 /// The hop-by-hop header in which Linux notes the length of an IPv6 super-packet beyond 64 KiB.
 pub(super) const JUMBO_LEN: usize = 8;

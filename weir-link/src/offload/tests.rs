@@ -3,6 +3,7 @@
 use super::*;
 use weir_core::random;
 
+mod joined;
 mod tunnels;
 
 /// A super-packet described by its variations; [`Packet::build`] writes it as a Linux sender would.

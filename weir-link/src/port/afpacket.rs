@@ -5,8 +5,9 @@
 //! VLAN tag), so that what is scheduled is what will be on the wire. Where frames are sorted there
 //! are several sockets in one fanout group, each with its ring, and the kernel runs the program
 //! that chooses the ring. Frames leave by `sendmmsg` on a socket of their own, bypassing the
-//! interface's own queueing; what is too long for that goes another way (`afpacket/long.rs`). An
-//! interface may disappear and come back.
+//! interface's own queueing, segments of one super-packet joined again (`afpacket/sender.rs`); what
+//! is too long for that goes another way (`afpacket/long.rs`). An interface may disappear and come
+//! back.
 //!
 //! Invariant: each frame taken from a ring is delivered, or counted once in [`PortCounters`].
 
@@ -24,6 +25,7 @@ use crate::ring::{Ring, Slot};
 use crate::stations::Address;
 use authority::PacketAuthority;
 use long::LongSender;
+use sender::{Outcome, Sender};
 use weir_host::error::{Result, SystemError};
 use weir_host::fanout;
 use weir_host::interface::{Interface, is_running};
@@ -37,6 +39,7 @@ const REFUSALS_MAX: u32 = 3;
 
 pub(super) mod authority;
 mod long;
+mod sender;
 
 pub(super) struct AfPacket {
     config: PortConfig,
@@ -52,7 +55,7 @@ pub(super) struct AfPacket {
     receivers: Vec<Receiver>,
     /// Whether the receivers share one stream of frames, sorted; else only the first is bound.
     is_sorting: bool,
-    tx: OwnedFd,
+    tx: Sender,
     /// Sends what `tx` may not, being too long.
     long: Option<LongSender>,
     scratch: Vec<u8>,
@@ -117,7 +120,7 @@ impl AfPacket {
             counters: PortCounters::default(),
             receivers,
             is_sorting: parts.is_sorting,
-            tx,
+            tx: Sender::new(tx),
             long,
             scratch: vec![0; SCRATCH_LEN],
         };
@@ -132,7 +135,9 @@ impl AfPacket {
             self.index = 0;
             self.index = self.bind().map_err(|error| error.cause)?;
             self.counters.rebinds += 1;
+            self.tx.forget_refusals();
         }
+        self.tx.set_takes_joined(self.interface.cuts_tcp().unwrap_or(false));
         // Frames too long for a slot of the ring come through the socket's queue, so only the pool
         // has to hold longer ones.
         let found = self.interface.mtu_and_flags(self.index)?;
@@ -150,7 +155,7 @@ impl AfPacket {
     fn is_bound(&self) -> bool {
         let receiving = self.receivers.iter().take(1).map(|receiver| receiver.socket.as_fd());
         let bound = |socket| socket::bound_interface(socket).ok().map(|index| index as u32);
-        receiving.chain([self.tx.as_fd()]).all(|socket| bound(socket) == Some(self.index))
+        receiving.chain([self.tx.socket()]).all(|socket| bound(socket) == Some(self.index))
     }
 
     /// Has the sockets bound to the interface that now has the name; returns its number. A socket
@@ -159,7 +164,7 @@ impl AfPacket {
         let name = &self.config.interface;
         let (intake, anew) = (self.intake, self.receivers.len() > 1);
         let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
-        let passed = [self.tx.as_fd()].into_iter().chain(receiving.filter(|_| !anew));
+        let passed = [self.tx.socket()].into_iter().chain(receiving.filter(|_| !anew));
         let reply = self.authority.ask(PortRequest::Bind { intake, anew }, copies(passed)?)?;
         let Reply::Packet(parts) = reply.reply else { return Err(misfit(name)) };
         if anew {
@@ -198,10 +203,10 @@ impl AfPacket {
     }
 
     /// Sends a frame that was refused for its length in another way; fails as before if it cannot.
-    fn send_long(&mut self, cause: io::Error, frame: &[u8]) -> io::Result<(usize, u64)> {
+    fn send_long(&mut self, cause: io::Error, frame: &[u8]) -> io::Result<usize> {
         match &mut self.long {
             Some(long) if cause.raw_os_error() == Some(libc::EMSGSIZE) => {
-                long.send(self.index, self.mtu, frame).map(|()| (1, frame.len() as u64))
+                long.send(self.index, self.mtu, frame).map(|()| 1)
             }
             _ => Err(cause),
         }
@@ -297,14 +302,25 @@ impl Port for AfPacket {
 
     fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
         let mut outcome = Sent::default();
-        let mut refusals = 0;
+        let (mut refusals, mut joins) = (0, true);
         while outcome.taken < frames.len() {
             let rest = &frames[outcome.taken..];
-            let sent = send_batch(self.tx.as_fd(), pool, rest);
-            match sent.or_else(|cause| self.send_long(cause, pool.bytes(rest[0]))) {
-                Ok((count, bytes)) => {
+            let sent = match self.tx.send(pool, rest, joins) {
+                Outcome::Sent(count, joined) => {
+                    self.counters.joined += joined;
+                    Ok(count)
+                }
+                Outcome::Refused(cause) => self.send_long(cause, pool.bytes(rest[0])),
+                Outcome::RefusedJoined => {
+                    joins = false;
+                    continue;
+                }
+            };
+            match sent {
+                Ok(count) => {
+                    let bytes = |frame: &FrameId| pool.bytes(*frame).len() as u64;
                     self.counters.sent += count as u64;
-                    self.counters.sent_bytes += bytes;
+                    self.counters.sent_bytes += rest[..count].iter().map(bytes).sum::<u64>();
                     outcome.taken += count;
                     refusals = 0;
                 }
@@ -346,7 +362,7 @@ impl Port for AfPacket {
         // Reading the pending error clears it; else the descriptor would wake the loop again and
         // again.
         let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
-        for socket in receiving.chain([self.tx.as_fd()]) {
+        for socket in receiving.chain([self.tx.socket()]) {
             let _pending: io::Result<c_int> =
                 socket::option(socket, libc::SOL_SOCKET, libc::SO_ERROR);
         }
@@ -450,15 +466,26 @@ impl Delivery<'_> {
             self.counters.oversize += plan.count() as u64;
             return;
         }
+        let numbered = plan.cuts_plain_tcp() && tag.is_none();
+        let first = numbered.then(|| self.pool.number_segments(plan.count()));
         for index in 0..plan.count() {
-            self.deliver(&plan, bytes, tag, index);
+            let delivered = self.deliver(&plan, bytes, tag, index);
+            if let (Some(frame), Some(first)) = (delivered, first) {
+                self.pool.set_segment(frame, first.wrapping_add(index as u32));
+            }
         }
     }
 
-    fn deliver(&mut self, plan: &Plan, bytes: &[u8], tag: Option<Tag>, index: usize) {
+    fn deliver(
+        &mut self,
+        plan: &Plan,
+        bytes: &[u8],
+        tag: Option<Tag>,
+        index: usize,
+    ) -> Option<FrameId> {
         if self.pool.free_count() == 0 {
             self.counters.pool_exhausted += 1;
-            return;
+            return None;
         }
         let mut len = 0;
         let inserted = self.pool.insert_with(|chunk| {
@@ -468,11 +495,12 @@ impl Delivery<'_> {
         let Some(frame) = inserted else {
             // The frame is too short to carry its tag.
             self.counters.unfinished += 1;
-            return;
+            return None;
         };
         self.counters.received += 1;
         self.counters.received_bytes += len as u64;
         self.out.push(Received { frame, at_ns: self.at_ns });
+        Some(frame)
     }
 }
 
@@ -527,34 +555,6 @@ fn read_whole<'a>(rx: BorrowedFd<'_>, scratch: &'a mut [u8]) -> Option<(OffloadH
     let message = scratch.get(..usize::try_from(len).ok()?)?;
     let (header, bytes) = message.split_first_chunk::<OFFLOAD_HEADER_LEN>()?;
     Some((OffloadHeader::parse(header), bytes))
-}
-
-/// Offers up to [`BATCH`] frames to the kernel at once; returns how many it took, and their bytes.
-fn send_batch(
-    tx: BorrowedFd<'_>,
-    pool: &FramePool,
-    frames: &[FrameId],
-) -> io::Result<(usize, u64)> {
-    assert!(frames.len() <= BATCH, "a batch has its bound");
-    let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
-    // SAFETY: mmsghdr is integers and pointers: all zero is a value.
-    let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
-    for ((part, message), frame) in parts.iter_mut().zip(&mut messages).zip(frames) {
-        let bytes = pool.bytes(*frame);
-        // The kernel only reads through it.
-        part.iov_base = bytes.as_ptr().cast_mut().cast();
-        part.iov_len = bytes.len();
-        message.msg_hdr.msg_iov = part;
-        message.msg_hdr.msg_iovlen = 1;
-    }
-    let (count, flags) = (frames.len() as u32, libc::MSG_DONTWAIT);
-    // SAFETY: the first `count` messages point to parts and frames that outlive the call.
-    let sent = unsafe { libc::sendmmsg(tx.as_raw_fd(), messages.as_mut_ptr(), count, flags) };
-    let Ok(sent) = usize::try_from(sent) else {
-        return Err(io::Error::last_os_error());
-    };
-    let bytes = parts[..sent].iter().map(|part| part.iov_len as u64).sum();
-    Ok((sent, bytes))
 }
 
 #[cfg(test)]

@@ -384,6 +384,8 @@ pub struct PortCounters {
     pub received_bytes: u64,
     /// Super-packets that were cut.
     pub super_packets: u64,
+    /// Super-packets sent: joined of what leaves together of one that was cut.
+    pub joined: u64,
     /// Frames whose checksum was completed, super-packets not counted.
     pub checksums_completed: u64,
     /// Lost before the port, for each ring: it was full.

@@ -94,6 +94,8 @@ fn tcp(address: fn(Host) -> IpAddr, config: TestbedConfig, bytes: usize) -> Outc
     let expected = config.offloads;
     report.expect((left.super_packets > 0) == expected, "super-packets were cut")?;
     report.expect((left.checksums_completed > 0) == expected, "checksums were completed")?;
+    let joined = report.counters[1].joined;
+    report.expect((joined > 0) == expected, "segments that left together were joined")?;
     report.expect(left.received_bytes as usize > bytes, "all bytes crossed")
 }
 

@@ -190,6 +190,8 @@ fn sender() -> io::Result<OwnedFd> {
     let on: c_int = 1;
     // Weir schedules: the interface's own queue would only add delay.
     socket::set_option(tx.as_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)?;
+    // Each frame says what of it is unfinished: segments may go joined.
+    socket::set_option(tx.as_fd(), libc::SOL_PACKET, libc::PACKET_VNET_HDR, &on)?;
     Ok(tx)
 }
 
@@ -201,7 +203,6 @@ fn long_sender(mtu: usize) -> Option<(OwnedFd, RingShape)> {
         let set =
             |name, value: c_int| socket::set_option(socket.as_fd(), libc::SOL_PACKET, name, &value);
         set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as c_int)?;
-        set(libc::PACKET_VNET_HDR, 1)?;
         let slot_len = slot_len(mtu, true);
         let slots = ring::make_transmit(socket.as_fd(), slot_len, LONG_SLOTS)?;
         Ok((socket, RingShape { slot_len, slots, queues_whole: false }))

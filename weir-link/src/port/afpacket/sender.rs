@@ -1,0 +1,198 @@
+//! Sends frames by a packet socket, neighbouring segments of one super-packet as one.
+//!
+//! A super-packet is cut when it comes ([`crate::offload`]), and each segment is decided by itself.
+//! Those that leave together go to the kernel as one super-packet again, which the interface, or
+//! the machine behind it, cuts at the same places: on the wire are the same bytes, and one way
+//! through the kernel was taken instead of many.
+//!
+//! Invariant: a joined packet has segments of one super-packet alone, in order and without a gap,
+//! all with the traffic class that the first has.
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use super::BATCH;
+use crate::offload::OFFLOAD_HEADER_LEN;
+use crate::offload::join::{JOINED_HEAD_MAX, JOINED_MAX, headers_len, same_class, write_head};
+use crate::pool::{FrameId, FramePool};
+
+/// A socket that sends, each frame behind a `virtio_net_hdr`.
+#[derive(Debug)]
+pub(super) struct Sender {
+    socket: OwnedFd,
+    /// Whether the interface takes super-packets.
+    takes_joined: bool,
+    /// How many joined packets in a row it has refused.
+    refused: u32,
+    heads: Box<[[u8; JOINED_HEAD_MAX]; JOINED_PER_CALL]>,
+}
+
+/// Bound: joined packets of one system call; it is never reached, as each has two frames.
+const JOINED_PER_CALL: usize = BATCH / 2;
+/// Bound: joined packets that an interface refuses in a row; after that it gets each frame alone.
+const JOINED_REFUSED_MAX: u32 = 8;
+/// In front of a frame that is as it shall be on the wire.
+const FINISHED: [u8; OFFLOAD_HEADER_LEN] = [0; OFFLOAD_HEADER_LEN];
+
+/// The result of a system call.
+pub(super) enum Outcome {
+    /// The kernel took so many leading frames, so many packets of which joined several.
+    Sent(usize, u64),
+    /// It refused the first packet, which joined frames; it may take the first of them alone.
+    RefusedJoined,
+    /// It refused the first frame.
+    Refused(io::Error),
+}
+
+impl Sender {
+    /// Sends by this socket, which is in that mode ([`libc::PACKET_VNET_HDR`]).
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        let heads = Box::new([[0; JOINED_HEAD_MAX]; JOINED_PER_CALL]);
+        Self { socket, takes_joined: false, refused: 0, heads }
+    }
+
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Says whether the interface cuts super-packets.
+    pub(super) fn set_takes_joined(&mut self, takes: bool) {
+        self.takes_joined = takes;
+    }
+
+    /// Begins anew, with another interface.
+    pub(super) fn forget_refusals(&mut self) {
+        self.refused = 0;
+    }
+
+    /// Offers leading `frames`, at most [`BATCH`], to the kernel by one call; `joins` unless the
+    /// kernel just refused the first of them joined with others.
+    pub(super) fn send(&mut self, pool: &FramePool, frames: &[FrameId], joins: bool) -> Outcome {
+        assert!(frames.len() <= BATCH, "a batch has its bound");
+        let joins = joins && self.takes_joined && self.refused < JOINED_REFUSED_MAX;
+        let mut batch = Batch::new();
+        let mut heads = self.heads.iter_mut();
+        let mut rest = frames;
+        while let [first, ..] = rest {
+            let count = if joins { joinable(pool, rest) } else { 1 };
+            let (packet, behind) = rest.split_at(count);
+            match heads.next().filter(|_| count > 1) {
+                Some(head) => batch.push_joined(pool, packet, head),
+                None => batch.push([&FINISHED, pool.bytes(*first)]),
+            }
+            rest = behind;
+        }
+        let is_joined = batch.counts[0] > 1;
+        match batch.send(self.socket.as_fd()) {
+            Ok(sent) => {
+                let counts = &batch.counts[..sent];
+                let joined = counts.iter().filter(|count| **count > 1).count();
+                if joined > 0 {
+                    self.refused = 0;
+                }
+                Outcome::Sent(counts.iter().sum(), joined as u64)
+            }
+            Err(cause) if is_joined && is_refusal(&cause) => {
+                self.refused += 1;
+                Outcome::RefusedJoined
+            }
+            Err(cause) => Outcome::Refused(cause),
+        }
+    }
+}
+
+/// Returns how many leading frames can be one packet; there is one at least.
+fn joinable(pool: &FramePool, frames: &[FrameId]) -> usize {
+    let is_next = |pair: &&[FrameId]| {
+        let [one, next] = [pair[0], pair[1]];
+        pool.follows(next, one) && same_class(pool.bytes(next), pool.bytes(one))
+    };
+    let run = 1 + frames.windows(2).take_while(is_next).count();
+    if run == 1 {
+        return 1;
+    }
+    let first = pool.bytes(frames[0]);
+    let payload = first.len() - headers_len(first);
+    run.min((JOINED_MAX - first.len()) / payload.max(1) + 1)
+}
+
+/// Returns whether the packet itself may be at fault: the interface does not cut such, or so long.
+fn is_refusal(cause: &io::Error) -> bool {
+    matches!(cause.raw_os_error(), Some(libc::ENOBUFS | libc::EMSGSIZE | libc::EINVAL))
+}
+
+/// Packets for one system call, as parts of memory.
+struct Batch<'a> {
+    parts: [libc::iovec; 2 * BATCH],
+    messages: [libc::mmsghdr; BATCH],
+    /// How many frames each message has.
+    counts: [usize; BATCH],
+    used: usize,
+    len: usize,
+    bytes: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Batch<'a> {
+    fn new() -> Self {
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        // SAFETY: mmsghdr is integers and pointers: all zero is a value.
+        let messages = unsafe { std::mem::zeroed() };
+        let (parts, counts) = ([nothing; 2 * BATCH], [0; BATCH]);
+        Self { parts, messages, counts, used: 0, len: 0, bytes: PhantomData }
+    }
+
+    /// Adds a frame of these parts.
+    fn push(&mut self, parts: [&'a [u8]; 2]) {
+        for part in parts {
+            self.push_part(part);
+        }
+        self.close(parts.len(), 1);
+    }
+
+    /// Adds segments as one packet, whose headers are written to `head`.
+    fn push_joined(
+        &mut self,
+        pool: &'a FramePool,
+        segments: &[FrameId],
+        head: &'a mut [u8; JOINED_HEAD_MAX],
+    ) {
+        let [first, .., last] = segments else { panic!("two frames are joined at least") };
+        let [first, last] = [first, last].map(|segment| pool.bytes(*segment));
+        let headers = headers_len(first);
+        let payloads = segments.iter().map(|segment| &pool.bytes(*segment)[headers..]);
+        let payload = payloads.clone().map(<[u8]>::len).sum();
+        let len = write_head(first, last, payload, head);
+        self.push_part(&head[..len]);
+        payloads.for_each(|payload| self.push_part(payload));
+        self.close(1 + segments.len(), segments.len());
+    }
+
+    fn push_part(&mut self, part: &'a [u8]) {
+        // The kernel only reads through it.
+        let iov_base = part.as_ptr().cast_mut().cast();
+        self.parts[self.used] = libc::iovec { iov_base, iov_len: part.len() };
+        self.used += 1;
+    }
+
+    fn close(&mut self, parts: usize, count: usize) {
+        self.messages[self.len].msg_hdr.msg_iovlen = parts;
+        self.counts[self.len] = count;
+        self.len += 1;
+    }
+
+    /// Returns how many packets the kernel took.
+    fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let mut parts = &mut self.parts[..self.used];
+        for message in &mut self.messages[..self.len] {
+            let (own, others) = parts.split_at_mut(message.msg_hdr.msg_iovlen);
+            message.msg_hdr.msg_iov = own.as_mut_ptr();
+            parts = others;
+        }
+        let (socket, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
+        let (messages, len) = (self.messages.as_mut_ptr(), self.len as u32);
+        // SAFETY: the first `len` messages point to parts, and those to bytes that are borrowed.
+        let sent = unsafe { libc::sendmmsg(socket, messages, len, flags) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+}
