@@ -47,8 +47,8 @@ pub struct LoadedReport {
     pub loaded: Latency,
     /// By how much the load raised the latency, in ms: its mean under load less its median without.
     pub added_ms: f64,
-    /// The rate of the load, in Mbit/s: what the receiver's kernel acknowledged, without headers and
-    /// without the first fifth of the time, in which the connections start.
+    /// The rate of the load, in Mbit/s: the bytes that the receiver's kernel acknowledged, without
+    /// the first fifth of the time, in which the connections start.
     pub mbit_s: f64,
 }
 

@@ -179,5 +179,5 @@ fn grouped(command: clap::Command) -> clap::Command {
 const WIDTH_MIN: usize = 60;
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 done, and the input has errors, a promise or claim \
     is broken, or the two policies of `diff` differ; 2 not done, because of wrong arguments or a \
-    file that cannot be used; 130 stopped.\n\nTables are as wide as the terminal, or as COLUMNS says; in a pipe \
-    each row is one line.";
+    file that cannot be used; 130 stopped.\n\nTables are as wide as the terminal, or \
+    as COLUMNS says; in a pipe each row is one line.";

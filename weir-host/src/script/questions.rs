@@ -3,7 +3,7 @@
 //! A question that is answered is run outside the sandbox, so what may be in one is listed here,
 //! word by word; all else sets something up, or gets no answer.
 
-/// What a call is.
+/// The kind of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Call {
     /// It sets something up.

@@ -128,7 +128,8 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
             true => "write a policy by hand for what Weir does not have".to_owned(),
             false => format!("check that the file is {summary}"),
         };
-        reading.report.push(draft.cure(reading.way_out.filter(|_| !lost).map_or_else(cure, str::to_owned)));
+        let way_out = reading.way_out.filter(|_| !lost);
+        reading.report.push(draft.cure(way_out.map_or_else(cure, str::to_owned)));
     }
     let (report, lines) = reading.finish();
     report.finish(Some(Import { policies, lines }))

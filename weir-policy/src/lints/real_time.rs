@@ -41,7 +41,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     largest.sort_by(|one, other| slope(&other.1).total_cmp(&slope(&one.1)));
     for (class, curve) in largest {
         // The slope with which it has most until the bend.
-        let keys = match overload.at.is_some_and(|at| curve.m1 * curve.d > curve.m2 * (at - curve.d)) {
+        let is_first = |at: f64| curve.m1 * curve.d > curve.m2 * (at - curve.d);
+        let keys = match overload.at.is_some_and(is_first) {
             true => ["rt_m1", "delay", "rt_m2", "rate"],
             false => ["rt_m2", "rate", "rt_m1", "delay"],
         };

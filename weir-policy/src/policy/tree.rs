@@ -340,8 +340,8 @@ fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: WrittenRate, repo
     }
 }
 
-/// The finding that `count` children have more than the class `owner`, or the link; `queues` says whether one of them
-/// stands for several queues.
+/// The finding that `count` children have more than the class `owner`, or the link; `queues` says
+/// whether one of them stands for several queues.
 pub(super) fn overcommitted(
     owner: Option<&str>,
     WrittenRate { rate, span, oversubscribes }: WrittenRate,
@@ -373,8 +373,8 @@ pub(super) fn overcommitted(
         false => "lower their rates",
     };
     Draft::new(&codes::OVERCOMMITTED, span, message).cure(format!(
-        "{cure}, raise {owner} to `{sum}`, or write `{OVERSUBSCRIBE} = true` in `{table}` if not all \
-             send at once"
+        "{cure}, raise {owner} to `{sum}`, or write `{OVERSUBSCRIBE} = true` in `{table}` if not \
+         all send at once"
     ))
 }
 

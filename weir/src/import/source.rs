@@ -21,7 +21,7 @@ pub(super) struct Source {
     pub bytes: Vec<u8>,
     /// The calls of a script beside tc.
     pub called: Vec<String>,
-    /// What a script asked.
+    /// The questions of a script.
     pub questions: Vec<Question>,
     /// Whether a script failed or lacked an answer, so that commands may be missing or wrong.
     pub is_cut: bool,
