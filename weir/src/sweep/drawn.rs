@@ -144,7 +144,7 @@ fn plot(summary: &Summary, metric: usize, across: &Across, groups: &[Group<'_>])
         };
         let [low, mean, high] = [-1.0, 0.0, 1.0].map(&mut line);
         plot = plot.drawn(name.clone(), mean.clone(), Style::Line(at));
-        plot = plot.drawn(name.clone(), dots(mean), Style::Line(at));
+        plot = plot.drawn(name.clone(), mean, Style::Dots(at));
         if low != high {
             plot = plot.drawn(name.clone(), low, Style::Broken(at));
             plot = plot.drawn(name.clone(), high, Style::Broken(at));
@@ -152,11 +152,6 @@ fn plot(summary: &Summary, metric: usize, across: &Across, groups: &[Group<'_>])
     }
     plot.reach = Reach { y: Some(highest), ..Reach::default() };
     plot
-}
-
-/// Returns points that no line joins.
-fn dots(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    points.into_iter().flat_map(|point| [point, (f64::NAN, f64::NAN)]).collect()
 }
 
 /// Returns how many runs a point has.
@@ -233,7 +228,7 @@ mod tests {
         near(1, [1.0, 5.0]);
         near(2, [0.0, 3.0]);
         near(3, [3.0, 7.0]);
-        assert_eq!(own[1].points.len(), 4, "no line joins the dots");
+        assert_eq!(own[1].style, Some(Style::Dots(0)));
         let svg = picture.draw().expect("it is drawn").svg;
         assert!(svg.contains("source.flood.rate Mbit/s") && svg.contains("3 runs of each point"));
     }

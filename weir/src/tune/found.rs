@@ -186,7 +186,7 @@ impl Found {
         let inside = |(low, high): (f64, f64), value: f64| (low..=high).contains(&value);
         let is_shown = |(x, y): &(f64, f64)| inside(across, *x) && inside(up, *y);
         let points = |rows: &mut dyn Iterator<Item = &Candidate>| {
-            dots(rows.map(point).filter(is_shown).collect::<Vec<_>>().into_iter())
+            rows.map(point).filter(is_shown).collect::<Vec<_>>()
         };
         let series = [
             points(&mut self.tried.iter().filter(|row| !row.kept)),
@@ -211,20 +211,15 @@ impl Found {
 
 /// The names of candidates in the picture, with their styles.
 const KINDS: [(&str, Style); 4] = [
-    ("a condition is broken", Style::Broken(6)),
-    ("all conditions are kept", Style::Line(0)),
-    ("none exceeds it in every figure", Style::Line(2)),
-    ("picked", Style::Line(1)),
+    ("a condition is broken", Style::Dots(6)),
+    ("all conditions are kept", Style::Dots(0)),
+    ("none exceeds it in every figure", Style::Dots(2)),
+    ("picked", Style::Dots(1)),
 ];
 /// The name of lines that conditions must not cross.
 const LIMIT: &str = "the limit of a condition";
 /// The most plots of a picture.
 const PLOTS_MAX: usize = 8;
-
-/// Returns points that no line joins: a point that is not finite interrupts it.
-fn dots(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
-    points.flat_map(|point| [point, (f64::NAN, f64::NAN)]).collect()
-}
 
 /// Writes a figure at four digits.
 fn figure(value: Option<f64>) -> String {
@@ -300,6 +295,5 @@ mod tests {
         for word in ["voice.delay.p99 &lt; 10 ms", "min bulk.loss %", LIMIT, "picked"] {
             assert!(svg.contains(word), "{word}");
         }
-        let _ = std::fs::write("/tmp/j/wpic/tune.svg", &svg);
     }
 }
