@@ -1,4 +1,4 @@
-//! Targets `altq`, `pf` and `tc`: read any bytes as another tool's configuration.
+//! Targets of the languages of `weir import`: read any bytes as another tool's configuration.
 //!
 //! Every finding points into the text; each statement has a fate with a reason; each resulting
 //! policy checks; and an export reads back to a fixed point.
@@ -17,6 +17,34 @@ pub fn altq(input: &[u8]) {
 /// Checks the input as a pf.conf.
 pub fn pf(input: &[u8]) {
     check("pf", input);
+}
+
+/// Checks the input as OpenWrt's configuration of sqm.
+pub fn sqm(input: &[u8]) {
+    check("sqm", input);
+}
+
+/// Checks the input as a .network file of systemd.
+pub fn systemd(input: &[u8]) {
+    check("systemd", input);
+}
+
+/// Checks the input as an export of RouterOS.
+pub fn routeros(input: &[u8]) {
+    check("routeros", input);
+}
+
+/// Checks the input as a configuration of Cisco IOS.
+pub fn mqc(input: &[u8]) {
+    check("mqc", input);
+}
+
+/// Checks the input as LibreQoS's ShapedDevices.csv, as its network.json, and as one beside a list.
+pub fn libreqos(input: &[u8]) {
+    check("libreqos", input);
+    let network = Some(String::from_utf8_lossy(input).into_owned());
+    let list = "1,a,1,b,AP_A,,10.0.0.1,,1,1,5,5,\n";
+    read("libreqos", list.as_bytes(), &Options { network, ..Options::default() });
 }
 
 /// Checks the input as tc commands, and as what the kernel dumps.
@@ -40,8 +68,14 @@ fn dump(input: &[u8]) {
 }
 
 fn check(language: &str, input: &[u8]) {
+    // Whatever it is, it is told without a fault.
+    import::known::of(&String::from_utf8_lossy(input));
+    read(language, input, &Options::default());
+}
+
+fn read(language: &str, input: &[u8], options: &Options) {
     let language = import::find(language).expect("it is a language");
-    let outcome = import::read(language, input, "f", &Options::default());
+    let outcome = import::read(language, input, "f", options);
     check_findings(&outcome);
     let Some(import) = &outcome.plan else { return };
     assert!(!import.policies.is_empty(), "without a policy an error says why");

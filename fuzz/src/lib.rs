@@ -29,7 +29,7 @@ pub use capture::capture;
 pub use checkpoint::checkpoint;
 pub use control::control;
 pub use http::http;
-pub use import::{altq, pf, tc};
+pub use import::{altq, libreqos, mqc, pf, routeros, sqm, systemd, tc};
 pub use keeper::{authority, report, reservations};
 pub use lsp::lsp;
 pub use mark::mark;
@@ -55,8 +55,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("control", control),
     ("authority", authority),
     ("http", http),
+    ("libreqos", libreqos),
     ("lsp", lsp),
     ("mark", mark),
+    ("mqc", mqc),
     ("offload", offload),
     ("packet", packet),
     ("pf", pf),
@@ -65,10 +67,13 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("records", records),
     ("report", report),
     ("reservations", reservations),
+    ("routeros", routeros),
     ("rsvp", rsvp),
     ("scenario", scenario),
     ("scheduler", scheduler),
     ("sorter", sorter),
+    ("sqm", sqm),
+    ("systemd", systemd),
     ("tc", tc),
     ("tcp", tcp),
 ];

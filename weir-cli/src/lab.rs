@@ -69,7 +69,8 @@ pub struct Request {
     /// With `ns2-cbq`: run the scenario of this file instead of ns-2's own.
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// With `score` and `tcp-kernel`: a picture of the results.
+    /// A picture of the results: of a paper's experiment with historic, sound and the paper's own
+    /// values on the same axes; also of `score` and `tcp-kernel`.
     #[arg(long, value_name = "FILE.svg|png|html", value_parser = picture_name())]
     pub plot: Option<PathBuf>,
 }
@@ -99,6 +100,10 @@ pub struct Report {
     /// CSV.
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     pub markdown: Option<PathBuf>,
+    /// Run nothing: take what `weir lab run --format json` printed, and judge it by the claims as
+    /// they are now. May be given several times; of an experiment in several files the last counts.
+    #[arg(long, value_name = "FILE.json")]
+    pub from: Vec<PathBuf>,
 }
 
 /// Exits 1 if a claim fails without a reason; the archive is written in any case, but not after

@@ -6,7 +6,8 @@
 use crate::http::Fault;
 use crate::json::{
     About, Beside, BesideQuery, ClassHistory, Fork, ForkQuery, Heat, HeatQuery, History,
-    HistoryQuery, Knob, KnobsQuery, Mark, Packets, PacketsQuery, SpanQuery,
+    HistoryQuery, Knob, KnobsQuery, Mark, Packets, PacketsQuery, Predict, Prediction, Promises,
+    PromisesQuery, SpanQuery,
 };
 use crate::record::Record;
 use crate::source::Source;
@@ -79,6 +80,14 @@ impl Source for Both {
 
     fn knobs(&self, query: &KnobsQuery) -> Result<Vec<Knob>, Fault> {
         self.record.knobs(query)
+    }
+
+    fn promises(&self, query: &PromisesQuery) -> Result<Promises, Fault> {
+        self.record.promises(query)
+    }
+
+    fn predict(&self, predict: &Predict) -> Result<Prediction, Fault> {
+        self.record.predict(predict)
     }
 
     fn packets(&self, query: &PacketsQuery) -> Result<Packets, Fault> {

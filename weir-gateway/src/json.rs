@@ -23,6 +23,8 @@ pub struct About {
     pub from: f64,
     /// The last instant, in milliseconds since 1970.
     pub to: f64,
+    /// Since when single packets are known, and the link can be forked; `None` if they are not.
+    pub kept: Option<f64>,
     /// The time between two points of the history.
     pub step_ms: u32,
     /// Requests that the server could not answer because of a fault of its own.
@@ -125,6 +127,12 @@ pub struct Sample {
     pub classes: Vec<Option<Now>>,
     /// Borrower, lender (-1 for the link) and bits a second; places in the same order.
     pub loans: Vec<(usize, i64, f64)>,
+    /// Since when single packets are known, in milliseconds since 1970.
+    #[serde(default)]
+    pub kept: Option<f64>,
+    /// How often a second the scheduler found packets of no class, of one, and of several.
+    #[serde(default)]
+    pub found: (f64, f64, f64),
 }
 
 /// A class at an instant: bits a second that left and that arrived, bytes that wait, the median
@@ -169,6 +177,53 @@ pub struct Mark {
 pub struct KnobsQuery {
     /// The direction; the first one without it.
     pub direction: Option<String>,
+}
+
+/// The query of `GET /view/promises`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PromisesQuery {
+    /// The direction; the first one without it.
+    pub direction: Option<String>,
+}
+
+/// The promises of a policy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Promises {
+    /// The promises of the policy: its `[[promise]]` and each class's `delay`.
+    pub promises: Vec<Promise>,
+    /// Promises that it does not make, and that its bounds keep.
+    pub offers: Vec<Promise>,
+}
+
+/// A condition on the results of a class.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// The condition as written.
+    pub that: String,
+    /// The scenario under which `weir test` decides it.
+    pub under: Option<String>,
+    /// The class; `None` for all of them.
+    pub class: Option<String>,
+    /// The measure: a metric of docs/promises.md, or `fairness`.
+    pub metric: String,
+    /// `<`, `<=`, `>` or `>=`.
+    pub comparison: String,
+    /// The goal: bit/s, µs, packets, bytes, or a part of one.
+    pub goal: Option<f64>,
+    /// The other measure that the goal is a part of.
+    pub part_of: Option<PartOf>,
+}
+
+/// A part of a measure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PartOf {
+    /// The part, as a factor.
+    pub part: f64,
+    /// The class; `None` for all of them.
+    pub class: Option<String>,
+    /// The measure.
+    pub metric: String,
 }
 
 /// A setting that can be changed.
@@ -227,8 +282,10 @@ pub struct Predict {
 pub struct Prediction {
     /// The number of errors; with one, nothing can be changed so.
     pub errors: usize,
-    /// The findings, as `weir check --format json` prints them.
+    /// The findings of the change, as `weir check --format json` prints them.
     pub findings: Vec<Value>,
+    /// The findings that the policy has without it, too.
+    pub standing: Vec<Value>,
     /// The changes, as `weir diff` prints them.
     pub difference: String,
     /// The classes of the direction.

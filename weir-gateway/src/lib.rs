@@ -18,6 +18,7 @@ pub mod live;
 pub mod metrics;
 pub mod page;
 pub mod process;
+mod promises;
 pub mod record;
 pub mod report;
 pub mod site;

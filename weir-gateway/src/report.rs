@@ -221,6 +221,7 @@ impl Source for Report {
             weir: env!("CARGO_PKG_VERSION").to_owned(),
             now: realtime_ns() as f64 / 1e6,
             from: 0.0,
+            kept: None,
             to: self
                 .ways
                 .iter()

@@ -4,7 +4,8 @@
 use crate::http::Fault;
 use crate::json::{
     About, Beside, BesideQuery, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob,
-    KnobsQuery, Mark, Packets, PacketsQuery, Predict, Prediction, SpanQuery,
+    KnobsQuery, Mark, Packets, PacketsQuery, Predict, Prediction, Promises, PromisesQuery,
+    SpanQuery,
 };
 use crate::page::feed::Feed;
 use std::os::unix::net::UnixStream;
@@ -47,6 +48,15 @@ pub trait Source: Send + Sync {
     fn knobs(&self, query: &KnobsQuery) -> Result<Vec<Knob>, Fault> {
         let _nothing = query;
         Err(absent("settings"))
+    }
+
+    /// Returns what the policy promises, and what it could.
+    ///
+    /// # Errors
+    /// When there is no policy.
+    fn promises(&self, query: &PromisesQuery) -> Result<Promises, Fault> {
+        let _nothing = query;
+        Err(absent("promises"))
     }
 
     /// Returns what a change would lead to, and changes nothing.

@@ -7,6 +7,7 @@
 
 pub mod calculus;
 pub mod codes;
+pub mod csv;
 pub mod deployment;
 pub mod diff;
 pub mod edit;

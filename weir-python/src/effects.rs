@@ -120,9 +120,9 @@ pub fn convert<'py>(
 
 /// Converts another tool's file to policies, as `weir import` does.
 ///
-/// `language` is "altq", "pf" or "tc"; `rate` is that of an interface for which the file gives
-/// none. Returns a dict of `policies` (each with `interface` and `policy`), `lines` (each statement
-/// with its fate) and `findings`; docs/import.md describes them.
+/// `language` is a KIND of `weir import`, such as "tc" or "pf"; `rate` is that of an interface for
+/// which the file gives none. Returns a dict of `policies` (each with `interface` and `policy`),
+/// `lines` (each statement with its fate) and `findings`; docs/import.md describes them.
 ///
 /// >>> import weir
 /// >>> made = weir.import_("tc", "tc qdisc add dev eth0 root tbf rate 8mbit burst 32kb limit 64kb")

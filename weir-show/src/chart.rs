@@ -185,7 +185,7 @@ fn draw_bars(chart: &mut Chart<'_, '_>, plot: &Plot, index: usize, points: Point
 }
 
 /// Returns a rectangle without a filling; the library draws the edges of its own too thin.
-pub(crate) fn hollow<S: Into<ShapeStyle>>(
+fn hollow<S: Into<ShapeStyle>>(
     [(left, bottom), (right, top)]: [(f64, f64); 2],
     colour: S,
 ) -> PathElement<(f64, f64)> {

@@ -2,9 +2,9 @@
 //! each scheduler its share error, drops, fairness and cost.
 
 use crate::axis::number;
-use crate::chart::{Area, FINE, Failure, fine, hollow, text};
+use crate::chart::{Area, FINE, Failure, fine, text};
 use crate::look::{COLOURS, GREY};
-use crate::picture::{Content, Key, Part, Picture};
+use crate::picture::{Content, Key, Part, Picture, width};
 use crate::plot::{Kind, Plot, Reach, Style};
 use crate::tracks::spread;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
@@ -65,7 +65,8 @@ fn over_time(tracks: &[(String, Tracks)]) -> Option<Part> {
     let mut classes: Vec<&str> = first.classes.iter().map(|track| track.name.as_str()).collect();
     let more = classes.len().saturating_sub(CLASSES_MAX);
     classes.truncate(CLASSES_MAX);
-    let plots = classes.iter().flat_map(|class| [sent(class, tracks), delays(class, tracks)]);
+    let plots = classes.iter().map(|class| [sent(class, tracks), delays(class, tracks)]);
+    let plots = alike(plots.collect());
     let mut notes = vec![format!(
         "One run under each scheduler, bins of {} s. {COVERED}",
         number(first.step_s)
@@ -75,7 +76,25 @@ fn over_time(tracks: &[(String, Tracks)]) -> Option<Part> {
     }
     let keys = tracks.iter().enumerate().map(|(index, row)| scheduler_key(index, &row.0)).collect();
     let title = "Class by class over time".to_owned();
-    Some(Part { title, keys, content: Content::Plots(plots.collect()), notes })
+    Some(Part { title, keys, content: Content::Plots(plots), notes })
+}
+
+/// Gives the plots of one question one scale, so that classes can be compared.
+fn alike(pairs: Vec<[Plot; 2]>) -> Vec<Plot> {
+    let points = |question: usize| {
+        let all = pairs.iter().flat_map(move |pair| &pair[question].series);
+        all.flat_map(|series| &series.points).filter(|it| it.0.is_finite() && it.1.is_finite())
+    };
+    let top = points(0).map(|point| point.1).fold(0.0, f64::max);
+    let delays = || points(1).map(|point| point.0).filter(|delay| *delay > 0.0);
+    let (low, high) = (delays().fold(f64::MAX, f64::min), delays().fold(0.0, f64::max));
+    let reach = (low < high).then_some((low, high));
+    let shared = |[mut sent, mut delays]: [Plot; 2]| {
+        sent.reach.y = Some(top);
+        delays.reach.x = reach;
+        [sent, delays]
+    };
+    pairs.into_iter().flat_map(shared).collect()
 }
 
 const COVERED: &str = "Where a line is not seen, that of a later scheduler covers it.";
@@ -129,10 +148,11 @@ fn paint(area: &Area<'_>, replications: usize, measured: &Rows<'_>) -> Result<()
     panel.draw(&rates, 0.0..top, measured)?;
     let half: Of = |leaf| in_ms(leaf.delay_p50_us);
     let most_wait: Of = |leaf| in_ms(leaf.delay_p99_us);
-    let title = "Delay, ms: half of the packets within the filled bar, 99 % within the frame";
-    let panel = Panel { title, value: half, beside: Beside::Frame(most_wait) };
+    let title = "Delay, ms: the point is the median, the whisker ends where 99 % of packets are in";
+    let panel = Panel { title, value: half, beside: Beside::Whisker(most_wait) };
     let top = most(most_wait) * 2.0;
-    panel.draw(&delays, (LEAST_MS..top).log_scale(), measured)?;
+    let least = all().map(|leaf| half(leaf).mean).fold(top, f64::min) / 2.0;
+    panel.draw(&delays, (least..top).log_scale(), measured)?;
     let sums = sums.split_evenly((1, SUMS.len()));
     for (area, (title, of)) in sums.iter().zip(SUMS) {
         sum(area, title, of, measured)?;
@@ -140,7 +160,8 @@ fn paint(area: &Area<'_>, replications: usize, measured: &Rows<'_>) -> Result<()
     Ok(())
 }
 
-/// One set of bars: a group for each leaf, in it a bar for each scheduler.
+/// One set of marks: a group for each leaf, in it a mark for each scheduler. A bar begins at zero,
+/// which a logarithmic axis does not have, so there it is a point with a whisker.
 struct Panel {
     title: &'static str,
     value: Of,
@@ -151,8 +172,8 @@ struct Panel {
 enum Beside {
     /// A line across it.
     Line(Of),
-    /// A frame around it.
-    Frame(Of),
+    /// A whisker up to it; the mark itself is a point.
+    Whisker(Of),
 }
 
 impl Panel {
@@ -178,29 +199,37 @@ impl Panel {
             let colour = colour(index);
             let rows = result.leaves.iter().enumerate();
             let rows = rows.map(|(place, leaf)| (bar(place, index, measured.len()), leaf));
-            chart.draw_series(rows.clone().map(|((left, right), leaf)| {
-                let corners = [(left, FLOOR), (right, (self.value)(leaf).mean)];
-                Rectangle::new(corners, colour.filled())
-            }))?;
             let whiskers = rows.clone().flat_map(|(place, leaf)| {
                 let also = match self.beside {
                     Beside::Line(_) => None,
-                    Beside::Frame(of) => Some(of(leaf)),
+                    Beside::Whisker(of) => Some(of(leaf)),
                 };
                 let all = [Some((self.value)(leaf)), also].into_iter().flatten();
                 all.filter_map(move |estimate| whisker(place, estimate))
             });
-            chart.draw_series(whiskers)?;
             match self.beside {
-                Beside::Line(of) => chart.draw_series(rows.map(|((left, right), leaf)| {
-                    let ends = vec![(left, of(leaf).mean), (right, of(leaf).mean)];
-                    PathElement::new(ends, BLACK.stroke_width(2 * FINE)).into_dyn()
-                }))?,
-                Beside::Frame(of) => chart.draw_series(rows.map(|((left, right), leaf)| {
-                    let corners = [(left, FLOOR), (right, of(leaf).mean)];
-                    hollow(corners, colour).into_dyn()
-                }))?,
-            };
+                Beside::Line(of) => {
+                    chart.draw_series(rows.clone().map(|((left, right), leaf)| {
+                        let corners = [(left, FLOOR), (right, (self.value)(leaf).mean)];
+                        Rectangle::new(corners, colour.filled())
+                    }))?;
+                    chart.draw_series(rows.clone().map(|((left, right), leaf)| {
+                        let ends = vec![(left, of(leaf).mean), (right, of(leaf).mean)];
+                        PathElement::new(ends, BLACK.stroke_width(2 * FINE))
+                    }))?;
+                }
+                Beside::Whisker(of) => {
+                    chart.draw_series(rows.clone().map(|(place, leaf)| {
+                        let ends = [(self.value)(leaf).mean, of(leaf).mean];
+                        PathElement::new(stem(place, ends), colour.stroke_width(2 * FINE))
+                    }))?;
+                    chart.draw_series(rows.map(|((left, right), leaf)| {
+                        let at = ((left + right) / 2.0, (self.value)(leaf).mean);
+                        Circle::new(at, fine(4), colour.filled())
+                    }))?;
+                }
+            }
+            chart.draw_series(whiskers)?;
         }
         let bottom = chart.plotting_area().get_pixel_range().1.end;
         for (place, leaf) in leaves.iter().enumerate() {
@@ -222,6 +251,7 @@ fn sum(area: &Area<'_>, title: &str, of: Sum, measured: &Rows<'_>) -> Result<(),
     let mut chart = ChartBuilder::on(area)
         .margin(fine(8))
         .margin_top(fine(28))
+        .x_label_area_size(fine(NAMES_HEIGHT))
         .y_label_area_size(fine(46))
         .build_cartesian_2d(0.0..measured.len() as f64, 0.0..top)?;
     let mut mesh = chart.configure_mesh();
@@ -236,6 +266,17 @@ fn sum(area: &Area<'_>, title: &str, of: Sum, measured: &Rows<'_>) -> Result<(),
             chart.draw_series([Rectangle::new(corners, colour(index).filled())])?;
             chart.draw_series(whisker((left, right), value))?;
         }
+    }
+    let (columns, rows) = chart.plotting_area().get_pixel_range();
+    let (left, top) = area.get_base_pixel();
+    let room = (columns.end - columns.start) as u32 / fine(1) / measured.len().max(1) as u32;
+    let longest = measured.iter().map(|row| width(row.0, 10)).max().unwrap_or(0);
+    let lines = longest.div_ceil(room.max(1)).clamp(1, NAMES_LINES) as usize;
+    for (index, (name, _)) in measured.iter().enumerate() {
+        let (x, _) = chart.backend_coord(&(index as f64 + 0.5, 0.0));
+        let y = rows.end + fine(4 + (index % lines) as u32 * 11) as i32;
+        let style = text(10, &GREY).pos(Pos::new(HPos::Center, VPos::Top));
+        area.draw(&Text::new((*name).to_owned(), (x - left, y - top), style))?;
     }
     Ok(())
 }
@@ -253,6 +294,12 @@ fn upper(estimate: Estimate) -> f64 {
 fn in_ms(micros: Estimate) -> Estimate {
     let ms = micros.times(1e-3);
     Estimate { mean: ms.mean.max(LEAST_MS), ..ms }
+}
+
+/// Returns the line from a point up to the end of its whisker, with a cap.
+fn stem((left, right): (f64, f64), [low, high]: [f64; 2]) -> Vec<(f64, f64)> {
+    let (middle, half) = ((left + right) / 2.0, (right - left) / 5.0);
+    vec![(middle, low), (middle, high), (middle - half, high), (middle + half, high)]
 }
 
 /// Returns the interval of an estimate as a line in the middle of its bar, if it has one.
@@ -288,7 +335,10 @@ const SUMS: [(&str, Sum); 4] = [
     ("Cost, times the plainest", |result| result.cost.map(|mean| Estimate { mean, within: None })),
 ];
 const PANEL: u32 = 260;
-const SUMS_HEIGHT: u32 = 180;
+const SUMS_HEIGHT: u32 = 210;
+/// Room for the names of schedulers under a panel, in this many lines.
+const NAMES_HEIGHT: u32 = 38;
+const NAMES_LINES: u32 = 3;
 /// Bound: bars of a comparison; one with more is refused. More would be too narrow to see.
 const BARS_MAX: usize = 160;
 /// Classes that are drawn over time.

@@ -1,9 +1,9 @@
 //! A plot as data: series of points, and how they are drawn.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
-/// A plot, with all that is needed to draw it.
-#[derive(Clone, Debug, Serialize)]
+/// A plot, with all that is needed to draw it. A stored result is read again for a report.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plot {
     /// The heading, which names the paper's figure or table.
     pub title: String,
@@ -14,23 +14,23 @@ pub struct Plot {
     /// The kind of plot.
     pub kind: Kind,
     /// Names at 0, 1 and so on of the horizontal axis, in place of numbers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
     /// The series, in the order of the legend.
     pub series: Vec<Series>,
     /// Whether the horizontal axis is logarithmic; then only points above 0 are drawn.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub log_x: bool,
     /// Whether the vertical axis is logarithmic; then only points above 0 are drawn.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub log_y: bool,
     /// Where axes end at least, even if no point is there.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub reach: Reach,
 }
 
 /// Where axes end at least.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reach {
     /// The left and right ends.
     pub x: Option<(f64, f64)>,
@@ -41,7 +41,7 @@ pub struct Reach {
 }
 
 /// The kind of a plot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// Points are joined by lines.
     Lines,
@@ -57,19 +57,20 @@ pub enum Kind {
 }
 
 /// One line of a plot.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Series {
     /// The name in the legend; names that begin with `paper` are drawn as the paper's own.
     pub name: String,
     /// In the order of x; a point that is not finite interrupts a line.
+    #[serde(deserialize_with = "points")]
     pub points: Vec<(f64, f64)>,
     /// How it is drawn, if its name does not say that.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub style: Option<Style>,
 }
 
 /// How a series is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Style {
     /// A line in the colour of this number.
     Line(usize),
@@ -124,4 +125,15 @@ impl Plot {
     pub fn with_values(self, name: impl Into<String>, values: &[f64]) -> Self {
         self.with(name, (1..).map(f64::from).zip(values.iter().copied()).collect())
     }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Reads points; JSON has `null` for a number that is not finite.
+fn points<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(f64, f64)>, D::Error> {
+    let points = Vec::<(Option<f64>, Option<f64>)>::deserialize(from)?;
+    let number = |value: Option<f64>| value.unwrap_or(f64::NAN);
+    Ok(points.into_iter().map(|(x, y)| (number(x), number(y))).collect())
 }

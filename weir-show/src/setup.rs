@@ -6,14 +6,14 @@ use crate::look::FONT;
 use crate::picture::named;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_core::sched::Tree;
 
 type Drawn = Result<(), Failure>;
 
 /// The set-up: nodes joined by lines, and the tree of classes on the link in question.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Setup {
     /// The lines, from left to right.
     pub edges: Vec<Edge>,
@@ -22,7 +22,7 @@ pub struct Setup {
 }
 
 /// A line from a node to the next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edge {
     /// The node where it begins.
     pub from: String,
@@ -136,16 +136,47 @@ fn draw(
         root.draw(&Rectangle::new([(x, y - 7), (x + width, y + 7)], WHITE.mix(0.85).filled()))?;
         label(root, &edge.label, (x, y), HPos::Left)?;
     }
-    for (index, (name, parent, note)) in setup.classes.iter().enumerate() {
-        let y = classes_top + index as i32 * LINE + LINE / 2;
-        let x = MARGIN + depth(setup, parent.as_deref()) * INDENT;
-        if parent.is_some() {
-            let elbow = [(x - INDENT / 2, y - LINE / 2), (x - INDENT / 2, y), (x - 4, y)];
+    draw_classes(root, setup, classes_top)?;
+    root.present()
+}
+
+/// Draws the tree of classes, each below its parent, with a line from there.
+fn draw_classes(root: &Area<'_>, setup: &Setup, top: i32) -> Drawn {
+    let order = by_parents(&setup.classes);
+    let middle = |row: usize| top + row as i32 * LINE + LINE / 2;
+    for (row, &(index, depth)) in order.iter().enumerate() {
+        let (name, parent, note) = &setup.classes[index];
+        let (x, y) = (MARGIN + depth * INDENT, middle(row));
+        let is_parent = |place: &&(usize, i32)| Some(&setup.classes[place.0].0) == parent.as_ref();
+        if let Some(above) = order.iter().position(|place| is_parent(&place)) {
+            let elbow =
+                [(x - INDENT / 2, middle(above) + LINE / 2), (x - INDENT / 2, y), (x - 4, y)];
             root.draw(&PathElement::new(elbow, BLACK.mix(0.5)))?;
         }
         label(root, &format!("{name}  {note}"), (x, y), HPos::Left)?;
     }
-    root.present()
+    Ok(())
+}
+
+/// Returns the classes in the order of the tree, each behind its parent and before the parent's
+/// next child: its index, and its depth.
+fn by_parents(classes: &[(String, Option<String>, String)]) -> Vec<(usize, i32)> {
+    let children = |parent: Option<&str>| -> Vec<usize> {
+        let is_child = |index: &usize| classes[*index].1.as_deref() == parent;
+        (0..classes.len()).filter(is_child).collect()
+    };
+    let mut open: Vec<(usize, i32)> =
+        children(None).into_iter().rev().map(|index| (index, 0)).collect();
+    let mut order = Vec::new();
+    while let Some((index, depth)) = open.pop() {
+        // A tree has no loop, but this is data: what was placed is not placed again.
+        if order.len() < classes.len() {
+            order.push((index, depth));
+            let below = children(Some(classes[index].0.as_str()));
+            open.extend(below.into_iter().rev().map(|index| (index, depth + 1)));
+        }
+    }
+    order
 }
 
 fn label(root: &Area<'_>, text: &str, at: (i32, i32), side: HPos) -> Drawn {
@@ -185,18 +216,6 @@ fn places(setup: &Setup) -> Places<'_> {
     places
 }
 
-/// Returns the number of ancestors of a class with this parent.
-fn depth(setup: &Setup, parent: Option<&str>) -> i32 {
-    let mut depth = 0;
-    let mut above = parent;
-    while let Some(name) = above {
-        depth += 1;
-        let found = setup.classes.iter().find(|class| class.0 == name);
-        above = found.and_then(|class| class.1.as_deref()).filter(|_| depth < COLUMNS_MAX);
-    }
-    depth
-}
-
 const MARGIN: i32 = 14;
 const ROW: i32 = 56;
 const BOX_MIN: i32 = 110;
@@ -207,7 +226,7 @@ const LETTER: i32 = 7;
 const LINE: i32 = 20;
 const INDENT: i32 = 24;
 const WIDTH_MIN: i32 = 320;
-/// No set-up has more nodes in a row, nor a tree more levels.
+/// No set-up has more nodes in a row.
 const COLUMNS_MAX: i32 = 12;
 
 #[cfg(test)]
@@ -225,9 +244,34 @@ mod tests {
         let places = places(&setup);
         let expected = [("a", (0, 0)), ("b", (0, 1)), ("router", (1, 0)), ("sink", (2, 0))];
         assert_eq!(places, BTreeMap::from(expected));
-        assert_eq!(depth(&setup, Some("root")), 1);
+        assert_eq!(by_parents(&setup.classes), [(0, 0), (1, 1)]);
         let svg = setup_svg(&setup).expect("it draws");
         assert!(svg.contains("2 Mbit/s &amp; cbq"), "{svg}");
+    }
+
+    /// Declared parents first, as a policy may: each class is still below its own parent.
+    #[test]
+    fn classes_are_drawn_below_their_parents() {
+        let tree = [
+            ("root", None),
+            ("realtime", Some("root")),
+            ("rest", Some("root")),
+            ("voip", Some("realtime")),
+            ("video", Some("realtime")),
+            ("http", Some("rest")),
+        ];
+        let setup = tree
+            .iter()
+            .fold(Setup::default(), |setup, (name, parent)| setup.class(name, *parent, "1 Mbit/s"));
+        let order = by_parents(&setup.classes);
+        let names: Vec<(&str, i32)> =
+            order.iter().map(|(index, depth)| (setup.classes[*index].0.as_str(), *depth)).collect();
+        let expected =
+            [("root", 0), ("realtime", 1), ("voip", 2), ("video", 2), ("rest", 1), ("http", 2)];
+        assert_eq!(names, expected);
+        let svg = setup_svg(&setup).expect("it draws");
+        let at = |name: &str| svg.find(&format!("\n{name} ")).unwrap_or_else(|| panic!("{name}"));
+        assert!(at("video") < at("rest") && at("rest") < at("http"), "{svg}");
     }
 
     #[test]

@@ -3,13 +3,18 @@
 
 use crate::Run;
 use crate::output::{Exit, Format, Output};
-use crate::view::{Page, What};
+use crate::view::{Opener, Page, What};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_bench::demo::{self, Failure, Phase, Whole};
 use weir_cli::time::seconds;
+use weir_gateway::api::Api;
 use weir_gateway::beside::Both;
+use weir_gateway::http::guard::Site;
+use weir_gateway::live::Live;
+use weir_gateway::live::contact::ByPath;
 use weir_gateway::record::Record;
 use weir_host::signals::StopSignal;
 
@@ -32,6 +37,10 @@ pub struct Demo {
     /// address of the page and serves it until Ctrl-C.
     #[arg(long, conflicts_with = "policy")]
     view: bool,
+    /// Instead runs a link with traffic that goes on, and shows it in the browser, where you can
+    /// change it: prints the address of the page, and opens it if there is a display. Until Ctrl-C.
+    #[arg(long, conflicts_with_all = ["policy", "view", "seconds"])]
+    play: bool,
 }
 
 impl Run for Demo {
@@ -44,6 +53,9 @@ impl Run for Demo {
             Ok(stop) => stop,
             Err(error) => return output.refuse(&error.to_string()),
         };
+        if self.play {
+            return play(&stop, output);
+        }
         // Here, since the demo may go into a network of its own.
         let page = match self.view.then(|| Page::bind(None)).transpose() {
             Ok(page) => page,
@@ -67,18 +79,57 @@ impl Run for Demo {
                     offer(output);
                     return exit;
                 };
-                let shown = both(whole).and_then(|both| page.serve(both, false, (&stop, output)));
+                let shown =
+                    both(whole).and_then(|both| page.serve(both, (&stop, output), || Ok(())));
                 shown.map_or_else(|error| output.refuse(&error), |_| exit)
             }
-            Err(Failure::Interrupted) => {
-                output.warn("demo: interrupted; traffic, link and private networks are gone");
-                Exit::Interrupted
-            }
-            Err(Failure::Privilege(why) | Failure::System(why)) => {
-                output.refuse(&format!("demo: {why}"))
-            }
+            Err(failure) => refused(failure, output),
         }
     }
+}
+
+fn refused(failure: Failure, output: &Output) -> Exit {
+    match failure {
+        Failure::Interrupted => {
+            output.warn("demo: interrupted; traffic, link and private networks are gone");
+            Exit::Interrupted
+        }
+        Failure::Privilege(why) | Failure::System(why) => output.refuse(&format!("demo: {why}")),
+    }
+}
+
+/// Runs a link to play with, and its page.
+fn play(stop: &StopSignal, output: &Output) -> Exit {
+    output.json_by_line();
+    let prepared = Page::bind(None).map(Page::with_tour).and_then(|page| {
+        let opener = Opener::prepare(&page.url()?)?;
+        Ok((page, opener))
+    });
+    let (page, mut opener) = match prepared {
+        Ok(prepared) => prepared,
+        Err(why) => return output.refuse(&why),
+    };
+    let mut page = Some(page);
+    let played = demo::play(stop, &mut |socket| {
+        let page = page.take().ok_or("the page is served once")?;
+        page.serve(of_link(socket)?, (stop, output), || {
+            opener.iter_mut().for_each(Opener::open);
+            Ok(())
+        })?;
+        Ok(())
+    });
+    match played {
+        Ok(()) => Exit::Clean,
+        Err(failure) => refused(failure, output),
+    }
+}
+
+/// Returns the link behind a control socket as the page shows it.
+fn of_link(socket: &Path) -> Result<What, String> {
+    let contact = Arc::new(ByPath::new(None, Some(socket.to_owned())));
+    let api = Api::new(NAME, Arc::clone(&contact) as _, Site::Local);
+    let live = Live::start(NAME, contact).map_err(|error| error.to_string())?;
+    Ok((Arc::new(live), Some(api)))
 }
 
 /// Returns the run as the page shows it.
@@ -94,7 +145,8 @@ fn offer(output: &Output) {
     if output.format == Format::Text {
         let program = std::env::args().next().unwrap_or_else(|| "weir".to_owned());
         output.text(&format!(
-            "\nSee it in the browser, live and simulated over each other: {program} demo --view\n"
+            "\nSee it in the browser, live and simulated over each other: {program} demo --view\n\
+             Play with such a link in the browser, with real packets: {program} demo --play\n"
         ));
     }
 }
@@ -122,3 +174,5 @@ impl Bar {
 }
 
 const STEPS: u64 = 1000;
+/// The name of a link to play with.
+const NAME: &str = "demo";

@@ -5,30 +5,34 @@ mod source;
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::whole_file::cannot;
-use crate::{Run, whole_file};
-use clap::builder::PossibleValuesParser;
+use crate::{Run, input, whole_file};
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use serde::Serialize;
 use source::Question;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_core::units::Rate;
-use weir_import::import::{self, Fate, Import as Imports, Imported, LANGUAGES, Line, Options};
+use weir_import::import::{
+    self, Fate, Import as Imports, Imported, LANGUAGES, Line, Options, known,
+};
 use weir_policy::finding::Finding;
+use weir_policy::reader::list;
 use weir_policy::render;
 
-/// Converts an altq.conf, a pf.conf or tc commands to policies, and reports the fate of each line.
+/// Converts another tool's configuration to policies, and reports the fate of each line.
 ///
-/// The policy goes to standard output, the report to standard error. Exits 0 with a policy, 1 if
-/// the file is wrong, 2 if it cannot be read or a policy cannot be written.
+/// Without KIND it says which kind a file is. The policy goes to standard output, the report to
+/// standard error. Exits 0 with a policy, 1 if the file is wrong, 2 if it cannot be read or a
+/// policy cannot be written.
 #[derive(clap::Args)]
 pub struct Import {
-    /// The language: `altq`, `pf`, or `tc` for lines of tc, a `tc -batch` file or what `tc show`
-    /// prints.
-    #[arg(value_parser = PossibleValuesParser::new(LANGUAGES.iter().map(|row| row.name)))]
+    /// The kind of file: `tc` is lines of tc, a `tc -batch` file or what `tc show` prints; `sqm`
+    /// OpenWrt's, `systemd` a .network file, `mqc` Cisco's policy-maps, `libreqos` its
+    /// ShapedDevices.csv.
+    #[arg(value_name = "KIND", value_parser = Languages)]
     language: String,
     /// The configuration file of that tool.
-    #[arg(required_unless_present_any = ["from_kernel", "run"])]
     file: Option<PathBuf>,
     /// With `tc`: read what is in force, from the kernel.
     #[arg(long, conflicts_with_all = ["file", "run"])]
@@ -59,6 +63,28 @@ pub struct Import {
     out: Option<PathBuf>,
 }
 
+/// Takes the kinds of file, and any other word: what is not a kind may be a file.
+#[derive(Clone)]
+struct Languages;
+
+impl TypedValueParser for Languages {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let values = LANGUAGES.iter().map(|row| PossibleValue::new(row.name));
+        Some(Box::new(values))
+    }
+}
+
 /// The output of `--format json`; docs/import.md describes it.
 #[derive(Serialize)]
 struct Printed<'a> {
@@ -77,14 +103,16 @@ struct Printed<'a> {
 
 impl Run for Import {
     fn run(self, output: &Output) -> Exit {
+        let Some(language) = import::find(&self.language) else {
+            return output.refuse(&self.unknown());
+        };
         let source = match self.source(output) {
             Ok(source) => source,
             Err(why) => return output.refuse(&why),
         };
         let (name, bytes) = (&source.name, &source.bytes);
-        let language =
-            import::find(&self.language).expect("clap takes the names of languages only");
-        let options = Options { rate: self.rate, device: self.dev.clone() };
+        let (rate, device) = (self.rate, self.dev.clone());
+        let options = Options { rate, device, network: self.network(output) };
         let outcome = import::read(language, bytes, name, &options);
         let failed = outcome.failed();
         let mut found = outcome.plan.unwrap_or(Imports { policies: Vec::new(), lines: Vec::new() });
@@ -125,6 +153,43 @@ impl Run for Import {
 }
 
 impl Import {
+    /// Returns what to do where KIND is none: it may be a file, or a kind that Weir does not read.
+    fn unknown(&self) -> String {
+        let word = &self.language;
+        if let Some(instead) = known::named(word).and_then(|known| known.instead) {
+            return format!("weir has no importer for `{word}`: {instead}");
+        }
+        let names: Vec<&str> = LANGUAGES.iter().map(|row| row.name).collect();
+        let kinds = list(&names);
+        let bytes = input::read(Path::new(word)).ok().filter(|_| self.file.is_none());
+        let Some(bytes) = bytes else {
+            return format!("`{word}` is neither a kind of file nor a file: kinds are {kinds}");
+        };
+        let known = known::of(&String::from_utf8_lossy(&bytes));
+        match known.map(|known| (known, known.instead)) {
+            Some((known, None)) => {
+                let (noun, name) = (known.noun, known.name);
+                format!("{word} is {noun}: `weir import {name} {word}` makes a policy of it")
+            }
+            Some((known, Some(instead))) => {
+                format!("{word} is {}, which Weir does not read: {instead}", known.noun)
+            }
+            None => format!("what {word} is, is not known: name its kind, one of {kinds}"),
+        }
+    }
+
+    /// Reads LibreQoS's network.json beside the file, if there is one.
+    fn network(&self, output: &Output) -> Option<String> {
+        let file = self.file.as_ref().filter(|_| self.language == "libreqos")?;
+        let beside = file.with_file_name("network.json");
+        if beside == *file {
+            return None;
+        }
+        let text = String::from_utf8(input::read(&beside).ok()?).ok()?;
+        output.warn(&format!("{} is read, too", beside.display()));
+        Some(text)
+    }
+
     /// Keeps only the requested policy.
     fn choose(&self, found: &mut Imports) -> Result<(), String> {
         let Some(wanted) = &self.interface else { return Ok(()) };

@@ -6,6 +6,7 @@
 use crate::check;
 use crate::output::{Exit, Output};
 use weir_daemon::keeper::found::Found;
+use weir_import::import::known::{self, Known};
 use weir_lsp::kind;
 use weir_policy::finding::Outcome;
 use weir_policy::reader;
@@ -26,12 +27,8 @@ pub enum Kind {
     Json,
     /// The output of `--parquet`.
     Parquet,
-    /// Commands of `tc`.
-    Tc,
-    /// A configuration of altqd: altq.conf.
-    Altq,
-    /// A configuration of pf: pf.conf.
-    Pf,
+    /// A file of another tool.
+    Foreign(&'static Known),
     /// Rows of cells in CSV, such as the list of a template.
     List,
 }
@@ -48,11 +45,14 @@ impl Kind {
         if CaptureReader::new(bytes).is_ok() {
             return Some(Self::Capture);
         }
+        let text = String::from_utf8_lossy(bytes);
+        if let Some(known) = known::of(&text) {
+            return Some(Self::Foreign(known));
+        }
         if serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok() {
             return Some(Self::Json);
         }
-        let text = String::from_utf8_lossy(bytes);
-        text.lines().find_map(Self::of_line).or_else(|| Self::of_rows(&text))
+        Self::of_rows(&text)
     }
 
     /// Returns the kind of a text whose first two lines are rows of equally many cells. A key or a
@@ -78,29 +78,7 @@ impl Kind {
 
     /// Returns the kind of files in a language of `weir import`.
     pub fn of_language(name: &str) -> Self {
-        match name {
-            "altq" => Self::Altq,
-            "pf" => Self::Pf,
-            _ => Self::Tc,
-        }
-    }
-
-    /// Returns the language in which a line of this form is written, if only one has it.
-    fn of_line(line: &str) -> Option<Self> {
-        let mut words = line.split_whitespace();
-        let (first, second) = (words.next()?, words.next()?);
-        let verbs = ["add", "change", "replace", "del", "delete"];
-        match first {
-            "qdisc" | "class" | "filter" if verbs.contains(&second) => Some(Self::Tc),
-            "tc" | "/sbin/tc" | "/usr/sbin/tc" | "$TC" => Some(Self::Tc),
-            "interface" if line.contains("bandwidth") => Some(Self::Altq),
-            "altq" if second == "on" => Some(Self::Pf),
-            "pass" | "block" | "match" if ["in", "out", "on", "quick", "all"].contains(&second) => {
-                Some(Self::Pf)
-            }
-            "queue" if line.contains(" bandwidth ") || line.contains(" parent ") => Some(Self::Pf),
-            _ => None,
-        }
+        Self::Foreign(known::named(name).expect("each language is a kind of file"))
     }
 
     /// Returns the name of the kind, with its article.
@@ -112,9 +90,7 @@ impl Kind {
             Self::Capture => "a capture",
             Self::Json => "JSON, such as Weir's reports",
             Self::Parquet => "a Parquet file, such as `weir sim --parquet` writes",
-            Self::Tc => "a script of tc commands",
-            Self::Altq => "an altq.conf",
-            Self::Pf => "a pf.conf",
+            Self::Foreign(known) => known.noun,
             Self::List => "a list in CSV",
         }
     }
@@ -141,9 +117,10 @@ impl Kind {
                  two of them"
             ),
             Self::Json | Self::Parquet => "no verb of weir reads it".to_owned(),
-            Self::Tc => format!("`weir import tc {name}` makes a policy of it"),
-            Self::Altq => format!("`weir import altq {name}` makes a policy of it"),
-            Self::Pf => format!("`weir import pf {name}` makes a policy of it"),
+            Self::Foreign(known) => match known.instead {
+                None => format!("`weir import {} {name}` makes a policy of it", known.name),
+                Some(instead) => format!("Weir does not read it: {instead}"),
+            },
             Self::List => format!(
                 "no verb of weir reads it alone: write `list = \"{name}\"` in a template of a \
                  policy (docs/templates.md), or `file = \"{name}\"` in a source of a scenario"
@@ -179,7 +156,7 @@ impl Kind {
             (Self::Policy, Self::Scenario) => {
                 "a policy, name the file that its `policy` names".to_owned()
             }
-            (Self::Policy, Self::Tc | Self::Altq | Self::Pf) => {
+            (Self::Policy, Self::Foreign(known)) if known.instead.is_none() => {
                 "a policy, import it with `--out policy.toml`".to_owned()
             }
             (Self::Policy, _) => "a policy, write `[link]` and `[class.NAME]` tables, or import \
@@ -190,7 +167,7 @@ impl Kind {
                  comes before it"
                     .to_owned()
             }
-            (Self::Tc, Self::Policy) => {
+            (Self::Foreign(known), Self::Policy) if known.name == "tc" => {
                 format!("tc commands, write them with `weir export tc {name} --dev DEV`")
             }
             (wanted, _) => format!("{}, name the file of the other tool", wanted.noun()),

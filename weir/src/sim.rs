@@ -3,6 +3,7 @@
 pub mod bounds;
 pub mod memory;
 mod packets;
+mod record;
 
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
@@ -13,6 +14,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use memory::Runs;
 use packets::Trace;
+use record::Recording;
 use std::fs::File;
 use std::io::{BufReader, IsTerminal, stderr};
 use std::path::{Path, PathBuf};
@@ -66,7 +68,7 @@ pub struct Sim {
     /// Run this many times, each with the next seed, and report means with their 95 % confidence
     /// intervals. After Ctrl-C the finished runs are reported.
     #[arg(long, value_name = "N",
-        conflicts_with_all = ["explain", "bins", "parquet", "trace", "plot", "flent"],
+        conflicts_with_all = ["explain", "bins", "parquet", "trace", "record", "plot", "flent"],
         value_parser = clap::value_parser!(u64).range(1..=REPLICATIONS_MAX))]
     replications: Option<u64>,
     /// With --replications: runs at the same time; by default one for each core.
@@ -84,6 +86,10 @@ pub struct Sim {
     /// in a network each direction of a link is an interface.
     #[arg(long, value_name = "FILE.pcapng")]
     trace: Option<PathBuf>,
+    /// Write a record, as a running link would: `weir view FILE` shows packets, delays, why they
+    /// waited, and forks; docs/record.md.
+    #[arg(long, value_name = "FILE.pcapng", conflicts_with = "from")]
+    record: Option<PathBuf>,
     /// Follow the connections of this TCP source: --segments writes what its hosts send, --plot
     /// draws its windows too.
     #[arg(long, value_name = "SOURCE", conflicts_with = "replications")]
@@ -131,6 +137,7 @@ impl Run for Sim {
             ("--csv", &self.csv),
             ("--parquet", &self.parquet),
             ("--trace", &self.trace),
+            ("--record", &self.record),
             ("--segments", &self.segments),
             ("--plot", &self.plot),
             ("--flent", &self.flent),
@@ -215,25 +222,29 @@ impl Sim {
     ) -> Result<Exit, String> {
         let flow = self.flow.as_deref().map(|name| segments::tcp_source(scenario, name));
         let flow = flow.transpose().map_err(|why| format!("--flow {why}"))?;
-        let packets = self.parquet.is_some() || self.trace.is_some();
+        let packets = self.parquet.is_some() || self.trace.is_some() || self.record.is_some();
         let beside = Beside { bins: self.bins, packets };
         memory::check(scenario, Runs { threads: 1, count: 1, beside }, self.memory)?;
-        let trace = self.trace.as_deref();
-        let mut trace = trace.map(|path| Trace::create(path, scenario)).transpose()?;
-        let rows = self.parquet.as_deref();
-        let mut rows = rows.map(|path| Rows::create(path, scenario)).transpose()?;
+        let trace = |path: &PathBuf| Trace::create(path, scenario);
+        let mut trace = self.trace.as_ref().map(trace).transpose()?;
+        let mut record = self.recording(scenario)?;
+        let rows = self.parquet.as_ref().map(|path| Rows::create(path, scenario));
+        let mut rows = rows.transpose()?;
         let files = Files::open(self.plot.as_deref(), self.flent.as_deref())?;
         let mut timelines = self.timelines(scenario, &files)?;
         let mut keeping = Keeping::of(scenario);
         let end = Instant::ZERO.after(scenario.duration);
         let report = {
-            let told = packets || keeping.is_some() || timelines.is_some();
-            let rest = timelines.is_some();
+            let rest = timelines.is_some() || record.is_some();
+            let told = packets || keeping.is_some() || rest;
             let mut tell = |fate: &Fate<'_>| {
                 if let Some(timelines) = &mut timelines {
                     timelines.add(fate);
                 }
-                // Packets that wait at the end are only drawn.
+                if let Some(record) = &mut record {
+                    record.add(fate);
+                }
+                // Packets that wait at the end are only drawn and recorded.
                 if fate.at > end {
                     return;
                 }
@@ -248,13 +259,8 @@ impl Sim {
                 }
             };
             let packets = told.then_some(&mut tell as &mut dyn FnMut(&Fate<'_>));
-            let (slowest, bins) = (self.explain.slowest(), self.bins);
-            let watch = Watch { slowest, bins, packets, flow, rest };
-            let bar = bar(scenario.duration);
-            let progress = &mut |at: Duration| bar.set_position(at.as_nanos() / 1_000_000);
-            let report = weir_sim::run_watched(scenario, watch, progress);
-            bar.finish_and_clear();
-            report
+            let slowest = self.explain.slowest();
+            watched(scenario, Watch { slowest, bins: self.bins, packets, flow, rest })
         };
         let report = match report {
             Ok(report) => Report { host, ..report },
@@ -263,6 +269,7 @@ impl Sim {
             }
         };
         trace.map(Trace::finish).transpose()?;
+        record.map(|record| record.end(output)).transpose()?;
         rows.map(Rows::finish).transpose()?;
         let tracks = timelines.map(Timelines::finish);
         tracks.map(|tracks| files.write(&tracks, report.segments.as_ref())).transpose()?;
@@ -272,6 +279,12 @@ impl Sim {
             Format::Text => output.text(&report.to_string()),
         }
         Ok(keeping.map_or(Exit::Clean, |keeping| bounds::print(&keeping.holding(), output)))
+    }
+
+    /// Returns an empty record if one is wanted.
+    fn recording(&self, scenario: &Scenario) -> Result<Option<Recording>, String> {
+        let record = self.record.as_deref();
+        record.map(|path| Recording::create(path, (scenario, &self.scenario))).transpose()
     }
 
     /// Returns empty timelines if a picture is wanted of them.
@@ -379,6 +392,15 @@ fn width(text: &str) -> Result<Duration, String> {
         return Err("bins need a width; write 1s, for example".to_owned());
     }
     Ok(width)
+}
+
+/// Runs a scenario with a progress bar.
+fn watched<'a>(scenario: &'a Scenario, watch: Watch<'a>) -> Result<Report, weir_sim::RunError> {
+    let bar = bar(scenario.duration);
+    let progress = &mut |at: Duration| bar.set_position(at.as_nanos() / 1_000_000);
+    let report = weir_sim::run_watched(scenario, watch, progress);
+    bar.finish_and_clear();
+    report
 }
 
 /// A progress bar in simulated milliseconds; hidden without a terminal.

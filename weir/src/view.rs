@@ -6,6 +6,7 @@ use serde_json::json;
 use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -88,7 +89,15 @@ impl View {
     /// Serves the page of a source until a signal comes.
     fn serve(&self, shown: What, output: &Output) -> Result<Exit, String> {
         let stop = StopSignal::install().map_err(|error| error.to_string())?;
-        Page::bind(self.listen)?.serve(shown, self.open, (&stop, output))
+        let page = Page::bind(self.listen)?;
+        let url = page.url()?;
+        let mut opened = None;
+        let exit = page.serve(shown, (&stop, output), || {
+            opened = self.open.then(|| open_at(&url)).transpose()?;
+            Ok(())
+        });
+        drop(opened);
+        exit
     }
 }
 
@@ -99,6 +108,8 @@ pub type What = (Arc<dyn Source>, Option<Arc<Api>>);
 pub struct Page {
     api: gateway::Api,
     listener: TcpListener,
+    /// Stands behind the token in the address.
+    more: &'static str,
 }
 
 impl Page {
@@ -118,22 +129,37 @@ impl Page {
         let api = access::of_token(listen, access::fresh()?);
         let listener = gateway::bind(api.listen)
             .map_err(|error| format!("cannot listen on {listen}: {error}; set another port"))?;
-        Ok(Self { api, listener })
+        Ok(Self { api, listener, more: "" })
     }
 
-    /// Serves the page of a source until a signal comes.
+    /// Returns its address, with the token.
     ///
     /// # Errors
-    /// When it cannot be served or opened.
+    /// When the system does not say which it is.
+    pub fn url(&self) -> Result<String, String> {
+        let address = self.listener.local_addr().map_err(|error| error.to_string())?;
+        Ok(access::url(address, false, &self.api.token) + self.more)
+    }
+
+    /// Adds the tour to the address.
+    pub fn with_tour(self) -> Self {
+        Self { more: TOUR, ..self }
+    }
+
+    /// Serves the page of a source until a signal comes; calls `once_served` when it is served and
+    /// its address is told.
+    ///
+    /// # Errors
+    /// When it cannot be served, or what is called says so.
     pub fn serve(
         self,
         (source, of_link): What,
-        is_opened: bool,
         (stop, output): (&StopSignal, &Output),
+        once_served: impl FnOnce() -> Result<(), String>,
     ) -> Result<Exit, String> {
-        let Self { api, listener } = self;
+        let url = self.url()?;
+        let Self { api, listener, .. } = self;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
-        let url = access::url(address, false, &api.token);
         let web = Arc::new(Web::new(&api)?);
         let router = Shown::new(source, of_link, Site::Web(Arc::clone(&web))).router();
         let start = || {
@@ -144,7 +170,7 @@ impl Page {
         };
         let _server = start().map_err(|error| format!("cannot serve on {address}: {error}"))?;
         tell(&url, "stop with Ctrl-C", output);
-        let _opened = if is_opened { Some(open_at(&url)?) } else { None };
+        once_served()?;
         while !stop.requested() && !output.is_closed() {
             std::thread::sleep(LOOK);
         }
@@ -165,15 +191,64 @@ struct Opened(tempfile::NamedTempFile);
 
 /// Opens the page in the browser of the desktop.
 fn open_at(url: &str) -> Result<Opened, String> {
-    let failed = |error: std::io::Error| {
-        format!("cannot open a browser: {error}; open the address that is printed above")
-    };
+    let file = leading_to(url).map_err(unopened)?;
+    start(file.path()).map_err(unopened)?;
+    Ok(Opened(file))
+}
+
+fn unopened(error: std::io::Error) -> String {
+    format!("cannot open a browser: {error}; open the address that is printed above")
+}
+
+/// Returns a file that leads a browser to this address.
+fn leading_to(url: &str) -> std::io::Result<tempfile::NamedTempFile> {
     // It is for this user only, by its permissions.
     let file = tempfile::Builder::new().prefix("weir-view").suffix(".html").tempfile();
-    let mut file = file.map_err(failed)?;
-    writeln!(file, "<meta http-equiv=\"refresh\" content=\"0;url={url}\">").map_err(failed)?;
-    start(file.path()).map_err(failed)?;
-    Ok(Opened(file))
+    let mut file = file?;
+    writeln!(file, "<meta http-equiv=\"refresh\" content=\"0;url={url}\">")?;
+    Ok(file)
+}
+
+/// A way to open a page in the browser of the desktop, for a process that leaves the namespaces of the
+/// desktop before the page is served: a child that stays in them, and waits for a line.
+pub struct Opener {
+    child: std::process::Child,
+    /// It leads to the page.
+    _file: tempfile::NamedTempFile,
+}
+
+impl Opener {
+    /// Starts the child if there is a display.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn prepare(url: &str) -> Result<Option<Self>, String> {
+        if !["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some()) {
+            return Ok(None);
+        }
+        let file = leading_to(url).map_err(unopened)?;
+        let mut shell = Command::new("sh");
+        // Without the line, whose writer is gone, it opens nothing.
+        shell.args(["-c", "read -r _line && exec xdg-open \"$0\""]).arg(file.path());
+        // Ctrl-C is for the demo, not for the browser.
+        shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = shell.spawn().map_err(unopened)?;
+        Ok(Some(Self { child, _file: file }))
+    }
+
+    /// Opens the page. A desktop without a browser is no failure: the address was told.
+    pub fn open(&mut self) {
+        let line = self.child.stdin.take().map(|mut stdin| stdin.write_all(b"\n"));
+        drop(line);
+    }
+}
+
+impl Drop for Opener {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // One that has ended needs no signal; a browser that it became is the user's.
+        let _ended = self.child.try_wait();
+    }
 }
 
 fn start(file: &Path) -> std::io::Result<()> {
@@ -196,6 +271,8 @@ impl Opened {
 }
 
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+/// The page takes this as the wish for a tour.
+const TOUR: &str = "&tour";
 /// How often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(50);
 const READ_TIME: Duration = Duration::from_secs(5);

@@ -69,6 +69,11 @@ const PARTS: [Part; 37] = [
         run: |root| weir(root, &["lab", "run", "latency-live"]),
     },
     Part {
+        name: "fast-tcp",
+        measures: "TCP at 10 Gbit/s beside the kernel's bridge with its HTB (1 min; root)",
+        run: |root| weir(root, &["lab", "run", "fast-tcp"]),
+    },
+    Part {
         name: "peers",
         measures: "schedulers beside DPDK's rte_sched, reported (5 min; installs DPDK as root)",
         run: |root| program(root, Path::new("bench/peers"), &["rte"]),

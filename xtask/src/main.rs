@@ -6,6 +6,7 @@ mod format;
 mod mutants;
 mod nostd;
 mod pauses;
+mod pictures;
 mod processes;
 mod tidy;
 mod view;
@@ -36,7 +37,9 @@ usage: cargo xtask TASK
                 replay the packetdrill scripts of a folder, such as those of google/packetdrill
                 and of Linux's selftests
   figures --list
-                name the parts of figures";
+                name the parts of figures
+  pictures [PART...]
+                make the pictures of README and docs from the real thing (20 min; root)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -81,6 +84,7 @@ fn run(root: &Path, words: &[&str]) -> Result<Option<bool>, String> {
         ["ci", "--keep-going", steps @ ..] => ci::run(root, steps, true),
         ["ci", steps @ ..] => ci::run(root, steps, false),
         ["pauses", command @ ..] => pauses::run(command)?,
+        ["pictures", parts @ ..] => pictures::run(root, parts),
         ["figures", "--list"] => figures::list(),
         ["figures", "mutants", "--sample", number] => figures::run_mutants(root, number),
         ["figures", "packetdrill", "--scripts", folder] => figures::run_packetdrill(root, folder),

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The folder of the page's source.
-const PAGE: &str = "weir-gateway/page";
+pub const PAGE: &str = "weir-gateway/page";
 
 /// Checks that the committed page is what its source builds, and drives it in the browser.
 /// Screenshots are left in `view` below the folder of build outputs.
@@ -32,7 +32,7 @@ pub fn run(root: &Path) -> Verdict {
 }
 
 /// Installs a Debian package unless its command is there.
-fn have(command: &str, package: &str, root: &Path) -> Verdict {
+pub fn have(command: &str, package: &str, root: &Path) -> Verdict {
     let found = Command::new("sh").args(["-c", "command -v \"$0\"", command]).output();
     if found.is_ok_and(|found| found.status.success()) {
         return Verdict::Holds;
@@ -46,7 +46,7 @@ fn have(command: &str, package: &str, root: &Path) -> Verdict {
 }
 
 /// Runs a program in the folder of the page.
-fn page(root: &Path, name: &str, arguments: &[&str]) -> Verdict {
+pub fn page(root: &Path, name: &str, arguments: &[&str]) -> Verdict {
     program(&root.join(PAGE), Path::new(name), arguments)
 }
 

@@ -26,6 +26,17 @@ use weir_link::status::Status;
 use weir_link::status::query::Query;
 use weir_testbed::{LEFT, RIGHT, Testbed};
 
+/// The values in which links of the demo differ.
+#[derive(Clone, Copy)]
+pub struct LinkSetup<'a> {
+    /// The CPU of its loop.
+    pub cpu: Option<usize>,
+    /// The text of its policy.
+    pub policy: &'a str,
+    /// The size of the ring that keeps the last minutes, if there is one.
+    pub ring: Option<&'a str>,
+}
+
 /// A link of `weir up` in its network namespace.
 pub struct Link {
     keeper: Option<Child>,
@@ -34,16 +45,16 @@ pub struct Link {
 }
 
 impl Link {
-    /// Starts the link, its loop on this CPU and with this policy, and waits until it forwards.
+    /// Starts the link and waits until it forwards.
     pub fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         testbed: &'scope Testbed,
-        (cpu, policy): (Option<usize>, &str),
+        setup: LinkSetup<'_>,
         stop: &AtomicBool,
     ) -> Result<Self, Failure> {
         let failed = |cause| SystemError::new("start `weir up` for the demo", cause);
         let folder = tempfile::tempdir().map_err(failed)?;
-        write_files(folder.path(), cpu, policy).map_err(failed)?;
+        write_files(folder.path(), setup).map_err(failed)?;
         let mut errors = tempfile::tempfile().map_err(failed)?;
         let command = command(folder.path(), errors.try_clone().map_err(failed)?);
         let (told, lines) = mpsc::channel();
@@ -86,7 +97,7 @@ impl Link {
     }
 
     /// Returns the path of the control socket.
-    pub(super) fn socket(&self) -> PathBuf {
+    pub fn socket(&self) -> PathBuf {
         self.folder.path().join(SOCKET)
     }
 
@@ -210,11 +221,13 @@ fn command(folder: &Path, errors: File) -> Command {
     command
 }
 
-fn write_files(folder: &Path, cpu: Option<usize>, policy: &str) -> std::io::Result<()> {
+fn write_files(folder: &Path, setup: LinkSetup<'_>) -> std::io::Result<()> {
+    let LinkSetup { cpu, policy, ring } = setup;
     let cpu = cpu.map_or(String::new(), |cpu| format!("cpu = {cpu}\n"));
+    let ring = ring.map_or(String::new(), |ring| format!("ring = \"{ring}\"\n"));
     let deployment = format!(
         "[deployment]\nname = \"{NAME}\"\nports = {{ client = \"{LEFT}\", server = \"{RIGHT}\" }}\n\
-         control = \"{}\"\npriority = \"realtime\"\npool = \"{} packets\"\n{cpu}\n\
+         control = \"{}\"\npriority = \"realtime\"\npool = \"{} packets\"\n{cpu}{ring}\n\
          [direction.{WAY}]\nfrom = \"client\"\nto = \"server\"\npolicy = \"{POLICY}\"\n",
         folder.join(SOCKET).display(),
         rig::FRAMES_MAX

@@ -2,8 +2,8 @@
 
 use super::Failure;
 use super::later::{self, Trial};
-use super::link::{self, Link};
-use super::mix::{Class, POLICY, WARMUP};
+use super::link::{self, Link, LinkSetup};
+use super::mix::{Class, POLICY, VIDEO_RATE, WARMUP};
 use super::tcp::{self, WebTransfer};
 use super::udp::{self, Heard};
 use crate::rig;
@@ -66,8 +66,10 @@ pub(super) fn run(
         // end; and the link with it.
         let _ending = Ending(&flags);
         let (forward_cpu, traffic_cpu) = rig::cpus();
-        let link = Link::start(scope, &testbed, (forward_cpu, POLICY), stop.flag())?;
-        let traffic = Traffic { testbed: &testbed, sockets: &sockets, cpu: traffic_cpu };
+        let setup = LinkSetup { cpu: forward_cpu, policy: POLICY, ring: None };
+        let link = Link::start(scope, &testbed, setup, stop.flag())?;
+        let hosts = Hosts { testbed: &testbed, cpu: traffic_cpu, is_first: true };
+        let traffic = Traffic { hosts, sockets: &sockets };
         let whole = WARMUP + measured + later::DURATION;
         let recording = is_kept.then(|| link.record(scope, whole));
         let receivers = traffic.receivers(scope, &flags.receivers);
@@ -90,12 +92,15 @@ pub(super) fn run(
 
 /// The flags that end threads, in this order.
 #[derive(Default)]
-struct Flags {
-    senders: AtomicBool,
-    receivers: AtomicBool,
+pub(super) struct Flags {
+    /// Ends what sends.
+    pub(super) senders: AtomicBool,
+    /// Ends what receives.
+    pub(super) receivers: AtomicBool,
 }
 
-struct Ending<'a>(&'a Flags);
+/// Ends the threads when it is dropped.
+pub(super) struct Ending<'a>(pub(super) &'a Flags);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
@@ -157,14 +162,22 @@ fn sender(class: Class) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// The threads at both ends, all on one CPU, so that the link has the other.
-struct Traffic<'a> {
-    testbed: &'a Testbed,
-    sockets: &'a Sockets,
-    cpu: Option<usize>,
+/// The hosts at both ends, whose threads are all on one CPU, so that the link has the other.
+#[derive(Clone, Copy)]
+pub(super) struct Hosts<'a> {
+    pub(super) testbed: &'a Testbed,
+    pub(super) cpu: Option<usize>,
+    /// Whether their threads go before other work on the machine.
+    pub(super) is_first: bool,
 }
 
-type Handle<'scope, T> = ScopedJoinHandle<'scope, Result<T, SystemError>>;
+/// The threads at both ends.
+struct Traffic<'a> {
+    hosts: Hosts<'a>,
+    sockets: &'a Sockets,
+}
+
+pub(super) type Handle<'scope, T> = ScopedJoinHandle<'scope, Result<T, SystemError>>;
 
 struct Receivers<'scope> {
     voice: Handle<'scope, Vec<Heard>>,
@@ -186,14 +199,14 @@ impl<'a> Traffic<'a> {
     where
         'a: 'scope,
     {
-        let (sockets, host) = (self.sockets, Host::Server);
+        let (sockets, hosts, host) = (self.sockets, self.hosts, Host::Server);
         let others = [
-            self.start(scope, host, "receive video", || udp::discard(&sockets.video[1], stop)),
-            self.start(scope, host, "serve web transfers", || tcp::serve(&sockets.web, stop)),
-            self.start(scope, host, "serve the upload", || tcp::serve(&sockets.bulk, stop)),
+            hosts.start(scope, host, "receive video", || udp::discard(&sockets.video[1], stop)),
+            hosts.start(scope, host, "serve web transfers", || tcp::serve(&sockets.web, stop)),
+            hosts.start(scope, host, "serve the upload", || tcp::serve(&sockets.bulk, stop)),
         ];
         let voice =
-            self.start(scope, host, "receive voice", || udp::listen(&sockets.voice[1], stop));
+            hosts.start(scope, host, "receive voice", || udp::listen(&sockets.voice[1], stop));
         Receivers { voice, others }
     }
 
@@ -205,22 +218,25 @@ impl<'a> Traffic<'a> {
     where
         'a: 'scope,
     {
-        let (sockets, host) = (self.sockets, Host::Client);
+        let (sockets, hosts, host) = (self.sockets, self.hosts, Host::Client);
+        let video = || udp::stream(&sockets.video[0], VIDEO_RATE, stop);
         let upload = || tcp::upload(server(Class::Bulk), stop);
         let web = || Ok(tcp::browse(server(Class::Web), stop));
         let others = [
-            self.start(scope, host, "send video", || udp::flood(&sockets.video[0], stop)),
-            self.start(scope, host, "upload", upload),
+            hosts.start(scope, host, "send video", video),
+            hosts.start(scope, host, "upload", upload),
         ];
         Senders {
-            voice: self.start(scope, host, "send voice", || udp::speak(&sockets.voice[0], stop)),
-            web: self.start(scope, host, "begin web transfers", web),
+            voice: hosts.start(scope, host, "send voice", || udp::speak(&sockets.voice[0], stop)),
+            web: hosts.start(scope, host, "begin web transfers", web),
             others,
         }
     }
+}
 
+impl<'a> Hosts<'a> {
     /// Starts a thread of a host.
-    fn start<'scope, T: Send + 'scope>(
+    pub(super) fn start<'scope, T: Send + 'scope>(
         &self,
         scope: &'scope Scope<'scope, '_>,
         host: Host,
@@ -230,10 +246,12 @@ impl<'a> Traffic<'a> {
     where
         'a: 'scope,
     {
-        let (testbed, cpu) = (self.testbed, self.cpu);
+        let Self { testbed, cpu, is_first } = *self;
         scope.spawn(move || {
             testbed.namespace(host).enter()?;
-            go_first();
+            if is_first {
+                go_first();
+            }
             if let Some(cpu) = cpu {
                 pin_to_cpu(cpu)?;
             }
@@ -256,7 +274,8 @@ impl Senders<'_> {
     }
 }
 
-fn join<T>(thread: Handle<'_, T>) -> Result<T, SystemError> {
+/// Waits for a thread and returns what it found.
+pub(super) fn join<T>(thread: Handle<'_, T>) -> Result<T, SystemError> {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
@@ -316,6 +335,6 @@ impl Watch<'_> {
 
 /// The longest wait of a call before it checks whether to stop; also the interval of polls of the
 /// link.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// The time for queued packets to leave when the senders have stopped.
 const DRAIN: Duration = Duration::from_millis(300);

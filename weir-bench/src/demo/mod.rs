@@ -13,6 +13,7 @@ mod later;
 mod link;
 mod live;
 mod mix;
+mod play;
 mod simulated;
 mod table;
 mod tcp;
@@ -30,6 +31,7 @@ pub use differences::Difference;
 pub use figures::{Check, Conservation, Figures, Outcome};
 pub use later::{Explain, Later, Moved, Replay, Set};
 pub use mix::{Class, POLICY, POLICY_PATH, WARMUP};
+pub use play::{PLAY_POLICY, play};
 pub use whole::Whole;
 
 /// The shortest and the longest measurement: a shorter one measures chance, and each web

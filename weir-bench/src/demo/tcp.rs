@@ -37,7 +37,8 @@ pub(super) fn browse(server: SocketAddr, stop: &AtomicBool) -> Vec<WebTransfer> 
     })
 }
 
-fn transfer(server: SocketAddr) -> io::Result<Duration> {
+/// Makes one transfer; returns how long it took.
+pub(super) fn transfer(server: SocketAddr) -> io::Result<Duration> {
     let start = Instant::now();
     let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -53,7 +54,11 @@ fn transfer(server: SocketAddr) -> io::Result<Duration> {
 
 /// Sends as much as TCP accepts until stopped. Call it in the client's network.
 pub(super) fn upload(server: SocketAddr, stop: &AtomicBool) -> io::Result<()> {
-    let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
+    send_all(TcpStream::connect_timeout(&server, PATIENCE)?, stop)
+}
+
+/// As [`upload`], on a connection that is open.
+pub(super) fn send_all(mut stream: TcpStream, stop: &AtomicBool) -> io::Result<()> {
     let socket = SockRef::from(&stream);
     // The simulation uses cubic. A kernel without it has another default, which is good enough.
     drop(socket.set_tcp_congestion(b"cubic"));

@@ -1,6 +1,6 @@
 //! The live UDP traffic: voice, whose receiver measures delay and loss itself, and the video flood.
 
-use super::mix::{UDP_HEADERS, VIDEO_PAYLOAD, VIDEO_RATE, VOICE_INTERVAL, VOICE_PAYLOAD};
+use super::mix::{UDP_HEADERS, VIDEO_PAYLOAD, VOICE_INTERVAL, VOICE_PAYLOAD};
 use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,15 +55,15 @@ pub(super) fn listen(socket: &UdpSocket, stop: &AtomicBool) -> io::Result<Vec<He
     Ok(heard)
 }
 
-/// Sends the flood until stopped, and ignores any reply.
-pub(super) fn flood(socket: &UdpSocket, stop: &AtomicBool) -> io::Result<()> {
+/// Sends full frames at this rate, in bit/s, until stopped, and ignores any reply.
+pub(super) fn stream(socket: &UdpSocket, rate: u64, stop: &AtomicBool) -> io::Result<()> {
     let packet = [0; VIDEO_PAYLOAD];
     let bits = ((VIDEO_PAYLOAD + UDP_HEADERS) * 8) as u64;
     let start = monotonic_ns();
     let mut sent = 0;
     while !stop.load(Ordering::Relaxed) {
         let elapsed = monotonic_ns() - start;
-        let due = (u128::from(elapsed) * u128::from(VIDEO_RATE) / 1_000_000_000) as u64 / bits;
+        let due = (u128::from(elapsed) * u128::from(rate) / 1_000_000_000) as u64 / bits;
         // After a stall of this thread, sends only part of the backlog, or the kernel's queues
         // would overflow.
         for _ in sent..due.min(sent + FLOOD_BURST) {

@@ -87,7 +87,8 @@ impl Shared {
             return Err((Cause::Failed, text));
         };
         let (processes, faults) = (self.service.processes(), self.service.feed.faults());
-        Ok((Status { processes, faults, ..status }, large))
+        let kept = self.service.boards.iter().filter_map(|board| board.recording.kept_ns());
+        Ok((Status { processes, faults, kept_ns: kept.min(), ..status }, large))
     }
 
     /// Returns the events that are remembered.

@@ -28,6 +28,8 @@ export interface About {
   now: number;
   from: number;
   to: number;
+  /** Since when single packets are known, and the link can be forked. */
+  kept: number | null;
   step_ms: number;
   panics: number;
   abilities: {
@@ -64,6 +66,9 @@ export interface Sample {
   t: number;
   classes: (Values | null)[];
   loans?: [number, number, number][];
+  kept?: number | null;
+  /** How often a second the scheduler found packets of no class, of one, and of several. */
+  found?: [number, number, number];
 }
 
 export interface Heat {
@@ -77,6 +82,22 @@ export interface Mark {
   kind: string;
   text: string;
   level: string;
+}
+
+/** A condition on what a class does. */
+export interface Condition {
+  that: string;
+  under: string | null;
+  class: string | null;
+  metric: string;
+  comparison: "<" | "<=" | ">" | ">=";
+  goal: number | null;
+  part_of: { part: number; class: string | null; metric: string } | null;
+}
+
+export interface Promises {
+  promises: Condition[];
+  offers: Condition[];
 }
 
 export interface Knob {
@@ -111,7 +132,9 @@ export interface PredictedClass {
 
 export interface Prediction {
   errors: number;
+  /** The findings of the change, and those that the policy has without it. */
   findings: Finding[];
+  standing: Finding[];
   difference: string;
   classes: PredictedClass[];
 }
@@ -288,6 +311,24 @@ export interface Terms {
   reason?: string;
 }
 
+/** Requests at once that the link answers or that compute for long: the server has four places for
+ *  all of its clients. */
+const LONG_MAX = 2;
+let underWay = 0;
+const waiting: (() => void)[] = [];
+
+/** Makes a request when there is room for it. */
+async function gently<T>(request: () => Promise<T>): Promise<T> {
+  if (underWay >= LONG_MAX) await new Promise<void>((go) => waiting.push(go));
+  underWay += 1;
+  try {
+    return await request();
+  } finally {
+    underWay -= 1;
+    waiting.shift()?.();
+  }
+}
+
 /** Every request that the page makes. */
 export const api = {
   about: () => get<About>("/view/about"),
@@ -296,26 +337,28 @@ export const api = {
   heat: (direction: string, name: string, times: Times) =>
     get<Heat>("/view/heat", { direction, class: name, ...times }),
   events: (times: Times = {}) => get<Mark[]>("/view/events", times),
-  knobs: (direction: string) => get<Knob[]>("/view/knobs", { direction }),
+  knobs: (direction: string) => gently(() => get<Knob[]>("/view/knobs", { direction })),
+  promises: (direction: string) => gently(() => get<Promises>("/view/promises", { direction })),
   predict: (direction: string, settings: Setting[]) =>
-    post<Prediction>("/view/predict", { direction, settings }),
+    gently(() => post<Prediction>("/view/predict", { direction, settings })),
   packets: (query: Record<string, string | number | undefined>) =>
-    get<Packets>("/view/packets", query),
+    gently(() => get<Packets>("/view/packets", query)),
   fork: (
     direction: string,
     at: number,
     settings: Setting[],
     seconds: number,
     card: Card | undefined,
-  ) => post<Fork>("/view/fork", { direction, at, settings, seconds, card }),
-  beside: (direction: string) => get<Beside>("/view/beside", { direction }),
+  ) => gently(() => post<Fork>("/view/fork", { direction, at, settings, seconds, card })),
+  beside: (direction: string) => gently(() => get<Beside>("/view/beside", { direction })),
   set: (settings: Setting[], terms: Terms) =>
     post<{ changed: Changed }>("/set", { settings, terms }),
   rollback: (number: number | undefined, terms: Terms) =>
     post<{ changed: Changed }>("/rollback", number === undefined ? { terms } : { number, terms }),
   confirm: () => post<unknown>("/confirm", {}),
-  reservations: (limit: number) => get<{ reservations: Reservations }>("/reservations", { limit }),
-  log: () => get<{ log: Entry[] }>("/log"),
+  reservations: (limit: number) =>
+    gently(() => get<{ reservations: Reservations }>("/reservations", { limit })),
+  log: () => gently(() => get<{ log: Entry[] }>("/log")),
   stream: (direction: string, signal: AbortSignal) =>
     fetch(`/view/stream?${new URLSearchParams({ direction }).toString()}`, {
       headers: headers({ Accept: "text/event-stream" }),

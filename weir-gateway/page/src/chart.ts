@@ -2,7 +2,7 @@
 import uPlot from "uplot";
 import { h, say } from "./dom";
 import { clock } from "./format";
-import { ink } from "./palette";
+import { ink, onColour } from "./palette";
 import { hideTip, showTip, tipLine } from "./tip";
 
 export interface Series {
@@ -79,9 +79,12 @@ export class Chart {
 
   private scale(drawing: Drawing): void {
     const { from, to, limit } = drawing;
+    const most = highest(drawing);
+    // A limit far above all that is drawn would press it flat.
+    const least = limit && limit.value < FAR * most ? limit.value : 0;
     this.plot?.batch(() => {
       this.plot?.setScale("x", { min: from / 1000, max: to / 1000 });
-      this.plot?.setScale("y", { min: 0, max: ceiling(drawing, limit?.value ?? 0) });
+      this.plot?.setScale("y", { min: 0, max: rounded(Math.max(most, least)) });
     });
   }
 
@@ -129,7 +132,7 @@ export class Chart {
         : [],
       hooks: {
         setCursor: [(plot) => this.moved(plot)],
-        draw: [(plot) => this.drawMarks(plot)],
+        draw: [(plot) => this.drawMarks(plot), (plot) => this.drawNames(plot)],
       },
     };
   }
@@ -155,6 +158,35 @@ export class Chart {
     };
     for (const mark of drawing.marks) line(mark.t, ink(levelInk(mark.level)), [3, 3]);
     if (drawing.instant !== null) line(drawing.instant, ink("accent"), []);
+    ctx.restore();
+  }
+
+  /** Writes the names of a stack into the right ends of its areas, where they fit. */
+  private drawNames(plot: uPlot): void {
+    const { drawing } = this;
+    if (!drawing?.stacked) return;
+    const { ctx } = plot;
+    const { left, width } = plot.bbox;
+    const at = lastWithin(drawing);
+    if (at < 0) return;
+    const ratio = devicePixelRatio;
+    const x = Math.min(
+      left + width,
+      Math.round(plot.valToPos((drawing.t[at] ?? 0) / 1000, "x", true)),
+    );
+    ctx.save();
+    ctx.font = `600 ${11 * ratio}px system-ui, sans-serif`;
+    ctx.textAlign = "right";
+    ctx.textBaseline = "middle";
+    let sum = 0;
+    for (const one of drawing.series) {
+      const value = one.values[at] ?? 0;
+      const [low, high] = [sum, (sum += value)].map((y) => plot.valToPos(y, "y", true));
+      const fits = (low ?? 0) - (high ?? 0) >= 13 * ratio;
+      if (!fits || ctx.measureText(one.name).width > width / 3) continue;
+      ctx.fillStyle = onColour(one.colour);
+      ctx.fillText(one.name, x - 7 * ratio, ((low ?? 0) + (high ?? 0)) / 2);
+    }
     ctx.restore();
   }
 
@@ -269,7 +301,7 @@ function columns(drawing: Drawing): uPlot.AlignedData {
 
 function curve(one: Series, stacked: boolean): uPlot.Series {
   return stacked
-    ? { stroke: ink("panel"), width: 0.5, fill: one.colour, points: { show: false } }
+    ? { stroke: ink("panel"), width: 1.25, fill: one.colour, points: { show: false } }
     : {
         stroke: one.colour,
         points: { show: false },
@@ -277,14 +309,29 @@ function curve(one: Series, stacked: boolean): uPlot.Series {
       };
 }
 
-/** Returns a rounded value above all that is visible. */
-function ceiling(drawing: Drawing, least: number): number {
-  let most = least;
+/** A limit so many times higher than what is drawn is not drawn. */
+const FAR = 3;
+
+/** Returns the last column that is visible; -1 if none is. */
+function lastWithin(drawing: Drawing): number {
+  let at = drawing.t.length - 1;
+  while (at >= 0 && (drawing.t[at] ?? 0) > drawing.to) at -= 1;
+  return at;
+}
+
+/** Returns the highest value that is visible. */
+function highest(drawing: Drawing): number {
+  let most = 0;
   drawing.t.forEach((t, i) => {
     if (t < drawing.from || t > drawing.to) return;
     const here = drawing.series.map((one) => one.values[i] ?? 0);
     most = Math.max(most, drawing.stacked ? here.reduce((a, b) => a + b, 0) : Math.max(0, ...here));
   });
+  return most;
+}
+
+/** Returns a rounded value above another. */
+function rounded(most: number): number {
   if (most <= 0) return 1;
   const decade = 10 ** Math.floor(Math.log10(most * 1.04));
   return (Math.ceil(((most * 1.04) / decade) * 10) * decade) / 10;

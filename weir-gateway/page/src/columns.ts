@@ -28,7 +28,6 @@ const NAMES: Record<Field, keyof ClassHistory> = {
 
 /** Packets dropped a second. */
 interface Drop {
-  t: number;
   reason: string;
   pps: number;
 }
@@ -41,7 +40,8 @@ type Columns = Partial<Record<Field, Float32Array>>;
 /** Columns of values; unknown ones are NaN. */
 export class Past {
   t: number[] = [];
-  private drops = new Map<string, Drop[]>();
+  /** By instant and class. */
+  private drops = new Map<number, Map<string, Drop[]>>();
   private loans = new Map<number, Loan[]>();
   private classes: Columns[] = [];
   private limit = KEPT;
@@ -90,14 +90,12 @@ export class Past {
   /** Keeps the drops and loans of a history whose instants are wanted. */
   private note(names: readonly string[], history: History, wanted: (t: number) => boolean): void {
     for (const [name, reasons] of Object.entries(history.drops ?? {})) {
-      const list = this.drops.get(name) ?? [];
       for (const [reason, values] of Object.entries(reasons)) {
         values.forEach((pps, i) => {
           const t = history.t[i] ?? 0;
-          if (pps !== null && pps > 0 && wanted(t)) list.push({ t, reason, pps });
+          if (pps !== null && pps > 0 && wanted(t)) this.noteDrop(t, name, { reason, pps });
         });
       }
-      this.drops.set(name, list);
     }
     const places = new Map(names.map((name, index) => [name, index]));
     for (const loan of history.loans ?? []) {
@@ -109,26 +107,36 @@ export class Past {
     }
   }
 
+  private noteDrop(t: number, name: string, drop: Drop): void {
+    const classes = this.drops.get(t) ?? new Map<string, Drop[]>();
+    classes.set(name, [...(classes.get(name) ?? []), drop]);
+    this.drops.set(t, classes);
+  }
+
   /** Forgets drops and loans of instants that are not kept. */
   private forget(kept: (t: number) => boolean): void {
     const oldest = this.t[0] ?? 0;
     const stays = (t: number) => kept(t) && t >= oldest;
-    this.drops.forEach((list, name) =>
-      this.drops.set(
-        name,
-        list.filter(({ t }) => stays(t)),
-      ),
-    );
+    for (const t of this.drops.keys()) if (!stays(t)) this.drops.delete(t);
     for (const t of this.loans.keys()) if (!stays(t)) this.loans.delete(t);
   }
 
   /** Returns how many packets of a class were dropped between two instants, by reason. */
   dropped(name: string, from: number, to: number, step: number): Map<string, number> {
     const sums = new Map<string, number>();
-    for (const { t, reason, pps } of this.drops.get(name) ?? []) {
-      if (t >= from && t <= to) sums.set(reason, (sums.get(reason) ?? 0) + (pps * step) / 1000);
+    for (const [t, classes] of this.drops) {
+      if (t < from || t > to) continue;
+      for (const { reason, pps } of classes.get(name) ?? []) {
+        sums.set(reason, (sums.get(reason) ?? 0) + (pps * step) / 1000);
+      }
     }
     return sums;
+  }
+
+  /** Returns the packets that a class lost a second, by reason, in the column nearest to `t`. */
+  dropsAt(name: string, t: number): Map<string, number> {
+    const drops = this.drops.get(this.t[this.nearest(t)] ?? NaN)?.get(name) ?? [];
+    return new Map(drops.map(({ reason, pps }) => [reason, pps]));
   }
 
   /** Returns who borrowed from whom in column `i`. */
@@ -168,6 +176,19 @@ export class Past {
   /** Returns the value of a class in column `i`. */
   value(index: number, field: Field, i: number): number {
     return this.classes[index]?.[field]?.[i] ?? NaN;
+  }
+
+  /** Returns the value of a class over the columns `[first, last]`: the mean of a rate, the last
+   *  backlog, the longest delay. */
+  over(index: number, field: Field, first: number, last: number): number {
+    if (field === "backlog" || first === last) return this.value(index, field, last);
+    if (field !== "p50" && field !== "p99") return this.mean(index, field, first, last + 1);
+    let most = NaN;
+    for (let i = first; i <= last; i++) {
+      const value = this.value(index, field, i);
+      if (value === value) most = most === most ? Math.max(most, value) : value;
+    }
+    return most;
   }
 
   /** Returns the mean of the known values of a class in the columns `[from, to)`. */
@@ -210,11 +231,22 @@ export function search(values: readonly number[], least: number): number {
   return low;
 }
 
+/** The least milliseconds that a figure covers. */
+const COVERED = 500;
+
+/** Returns how long a column is, in milliseconds. */
+function columnLength(past: Past, i: number): number {
+  const [before, at, after] = [past.t[i - 1], past.t[i] ?? 0, past.t[i + 1]];
+  return before !== undefined ? at - before : after !== undefined ? after - at : COVERED;
+}
+
 /** Values of all classes at one instant, a row of seven each. */
 export class Now {
   t = NaN;
   private values = new Float64Array(0);
   loans: Loan[] = [];
+  /** How often a second the scheduler found packets of no class, of one, and of several. */
+  found: readonly [number, number, number] | null = null;
 
   /** Takes a sample of the stream. */
   sample(sample: Sample, parents: readonly (number | null)[]): void {
@@ -225,15 +257,19 @@ export class Now {
       }),
     );
     this.loans = sample.loans ?? [];
+    this.found = sample.found ?? null;
     this.addUp(parents);
   }
 
-  /** Takes a column of the past. */
+  /** Takes a column of the past, with those before it that half a second takes. */
   column(past: Past, i: number, parents: readonly (number | null)[]): void {
-    this.clear(past.t[i] ?? NaN, parents.length);
+    const end = past.t[i] ?? NaN;
+    this.clear(end, parents.length);
+    let first = i;
+    while (first > 0 && end - (past.t[first] ?? end) + columnLength(past, first) < COVERED) first--;
     parents.forEach((_, index) =>
       FIELDS.forEach((field, at) => {
-        this.values[index * 7 + at] = past.value(index, field, i);
+        this.values[index * 7 + at] = past.over(index, field, first, i);
       }),
     );
     this.loans = past.loansAt(i);
@@ -248,6 +284,7 @@ export class Now {
   private clear(t: number, classes: number): void {
     this.t = t;
     this.loans = [];
+    this.found = null;
     if (this.values.length !== classes * 7) this.values = new Float64Array(classes * 7);
     this.values.fill(NaN);
   }

@@ -1,11 +1,13 @@
 // The page: asks the server what there is, makes the views, and follows the link.
 import { Refusal, api, keepToken, takeToken, type About, type Sample } from "./api";
-import { byId, h, say, set, text } from "./dom";
+import { byId, h, say, text } from "./dom";
 import { rate, writeSimulated } from "./format";
+import { Health } from "./health";
 import { isDark } from "./palette";
 import { follow, type ServerEvent } from "./sse";
 import { Store, WINDOWS } from "./store";
 import { BesideView } from "./views/beside";
+import { Choices } from "./views/choices";
 import { Detail } from "./views/detail";
 import { ForkView } from "./views/fork";
 import { HeatMap } from "./views/heat";
@@ -13,10 +15,13 @@ import { Loans } from "./views/loans";
 import { Log } from "./views/log";
 import { MARKS_KEPT, Marks, markOf } from "./views/marks";
 import { PacketList } from "./views/packets";
+import { PromiseList } from "./views/promises";
 import { ReservationList } from "./views/reservations";
+import { Tabs } from "./views/tabs";
 import { Throughput } from "./views/throughput";
 import { Tiles } from "./views/tiles";
 import { TimeBar } from "./views/travel";
+import { Tour, takeTour } from "./views/tour";
 import { Tree } from "./views/tree";
 import { Trial } from "./views/trial";
 import { Tuning } from "./views/tuning";
@@ -32,6 +37,8 @@ const AGAIN = 1500;
 
 const store = new Store();
 let marks: Marks;
+/** Begins the tour, if the address asked for one. */
+let tour: () => Tour;
 let stop = new AbortController();
 /** The direction and the classes whose history is here. */
 let shown = "";
@@ -39,83 +46,51 @@ let shown = "";
 function makeViews(): void {
   const trial = new Trial(store, complain);
   const packets = new PacketList(store);
+  const health = new Health(store);
+  const promises = new PromiseList(store, health);
+  const fork = new ForkView(store);
   marks = new Marks(store);
-  new Tiles(store, byId("tiles"));
-  new Tree(store, byId("classes"));
-  byId("side").append(new Detail(store).element);
+  new Tree(store, byId("classes"), health);
+  const choices = new Choices(store, () => {
+    fork.take("chain");
+    tabs.show("Fork");
+  });
   const delays = new HeatMap(store, (cell) => packets.show(cell));
   const loans = new Loans(store);
   for (const view of [marks, delays, packets, loans]) view.element.classList.add("of-packets");
-  const tabs: [string, HTMLElement[]][] = [
-    [
-      "Overview",
-      [
-        new BesideView(store).element,
-        new Throughput(store).element,
-        new ReservationList(store).element,
-        marks.element,
-        delays.element,
-        packets.element,
-        loans.element,
-      ],
-    ],
-    ["Tune", [new Tuning(store, trial).element, new Log(store, complain).element]],
-    ["Fork", [new ForkView(store).element]],
+  const tuning = new Tuning(store, trial, () => tabs.show("Fork"));
+  const overview = [
+    promises.element,
+    new BesideView(store).element,
+    new Throughput(store).element,
+    delays.element,
+    packets.element,
+    marks.element,
+    new ReservationList(store).element,
+    loans.element,
   ];
-  byId("content").append(new TimeBar(store).element, ...tabbed(tabs));
+  const tabs = new Tabs(
+    [
+      ["Overview", overview],
+      ["Tune", [tuning.element, new Log(store, complain).element]],
+      ["Fork", [fork.element]],
+    ],
+    () => store.tell("look"),
+  );
+  new Tiles(store, byId("tiles"), health, () => {
+    tabs.show("Overview");
+    promises.toggle();
+  });
+  byId("side").append(choices.element, new Detail(store).element);
+  byId("content").append(new TimeBar(store).element, ...tabs.elements);
   store.on("log", () => void marks.load());
-}
-
-/** Makes tabs that arrow keys change, as the ARIA practices have them. */
-function tabbed(tabs: [string, HTMLElement[]][]): HTMLElement[] {
-  const pages = tabs.map(([name, content]) =>
-    h(
-      "div",
-      {
-        role: "tabpanel",
-        id: `page-${name}`,
-        class: `page page-${name.toLowerCase()}`,
-        "aria-labelledby": `tab-${name}`,
-      },
-      ...content,
-    ),
-  );
-  const buttons = tabs.map(([name], at) =>
-    h(
-      "button",
-      { role: "tab", id: `tab-${name}`, "aria-controls": `page-${name}`, onclick: () => show(at) },
-      name,
-    ),
-  );
-  const show = (at: number) => {
-    pages.forEach((page, other) => {
-      page.hidden = other !== at;
+  tour = () =>
+    new Tour({
+      store,
+      tab: (name) => tabs.show(name),
+      slowest: () => packets.slowest(),
+      oldCard: () => choices.turnOn(),
     });
-    buttons.forEach((button, other) => {
-      set(button, "aria-selected", String(other === at));
-      button.tabIndex = other === at ? 0 : -1;
-    });
-    store.tell("look");
-  };
-  const list = h(
-    "div",
-    {
-      role: "tablist",
-      "aria-label": "Views",
-      class: "tabs",
-      onkeydown: (event: KeyboardEvent) => {
-        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-        if (step === undefined) return;
-        const at = buttons.findIndex((button) => button === document.activeElement);
-        const next = (at + step + buttons.length) % buttons.length;
-        buttons[next]?.focus();
-        show(next);
-      },
-    },
-    ...buttons,
-  );
-  show(0);
-  return [list, ...pages];
 }
 
 function complain(error: Error): void {
@@ -258,6 +233,7 @@ function heard({ event, data }: ServerEvent): void {
   if (event === "sample") {
     const sample = JSON.parse(data) as Sample;
     drawLive();
+    if (sample.kept !== undefined) store.kept = sample.kept;
     if (store.instant === null) {
       store.now.sample(sample, store.parents);
       store.tell("sample");
@@ -325,6 +301,7 @@ function askToken(why: string): void {
 }
 
 async function start(): Promise<void> {
+  takeTour();
   takeToken();
   makeViews();
   drawTools();
@@ -334,6 +311,7 @@ async function start(): Promise<void> {
     if (error instanceof Refusal && error.status === 401) return askToken(error.message);
     return complain(error as Error);
   }
+  tour();
   setInterval(() => void keepUp(), PAST_PACE);
 }
 

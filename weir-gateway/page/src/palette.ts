@@ -62,6 +62,15 @@ function shade(hex: string, part: number): string {
   return write(blend(read(hex), to, Math.abs(part)));
 }
 
+/** Returns black or white, whichever can be read on a colour. */
+export function onColour(hex: string): string {
+  const [red, green, blue] = read(hex).map((part) => {
+    const value = part / 255;
+    return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  }) as Rgb;
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.2 ? "#101418" : "#ffffff";
+}
+
 /** Returns whether the page is dark now. */
 export function isDark(): boolean {
   const chosen = document.documentElement.dataset["theme"];
@@ -90,6 +99,11 @@ export function colours(classes: readonly Class[]): string[] {
   classes.forEach((one, index) => {
     if ((depths[index] ?? 0) > depth && one.parent !== null) heads[index] = heads[one.parent] ?? 0;
   });
+  // A few leaves have a hue each, whoever is above them.
+  const leaves = classes.flatMap((one, index) => (one.leaf ? [index] : []));
+  if (leaves.length <= hues.length) {
+    return classes.map((_, index) => hues[leaves.indexOf(index)] ?? ABOVE);
+  }
   const order = [...new Set(heads.filter((_, index) => (depths[index] ?? 0) >= depth))];
   const used = new Map<number, number>();
   return classes.map((one, index) => {
@@ -102,9 +116,9 @@ export function colours(classes: readonly Class[]): string[] {
   });
 }
 
-/** Returns red, green and blue of a part of the greatest value, by its square root. */
+/** Returns red, green and blue of a place between the fewest and the most. */
 export function heat(part: number): Rgb {
-  const place = Math.sqrt(Math.min(1, Math.max(0, part))) * (CIVIDIS.length - 1);
+  const place = Math.min(1, Math.max(0, part)) * (CIVIDIS.length - 1);
   const below = Math.min(CIVIDIS.length - 2, Math.floor(place));
   return blend(read(CIVIDIS[below] ?? ""), read(CIVIDIS[below + 1] ?? ""), place - below);
 }

@@ -6,11 +6,15 @@ import type { Field } from "./format";
 import { colours } from "./palette";
 
 /** What can change: `about` the classes, `sample` the present, `past` the history, `look` what the
- *  user looks at, `marks`, `pending` the changes not applied, `theme`, `log` the changes made. */
-export type Topic = "about" | "sample" | "past" | "look" | "marks" | "pending" | "theme" | "log";
+ *  user looks at, `marks`, `pending` the changes not applied, `theme`, `log` the changes made, `health` the promises. */
+export type Topic =
+  "about" | "sample" | "past" | "look" | "marks" | "pending" | "theme" | "log" | "health";
 
 /** Lengths of time that charts show, in milliseconds. */
 export const WINDOWS: readonly number[] = [60_000, 300_000, 900_000];
+
+/** The least milliseconds that charts show of a live link. */
+const SHOWN_MIN = 20_000;
 
 /** The rate of a line, in bit/s, from which on it counts as none. */
 const UNLIMITED = 100e9;
@@ -20,6 +24,8 @@ export class Store {
   at = 0;
   readonly past = new Past();
   readonly now = new Now();
+  /** Since when single packets are known, and the link can be forked; `null` if they are not. */
+  kept: number | null = null;
   marks: Mark[] = [];
   selected = 0;
   /** Milliseconds that charts show. */
@@ -31,6 +37,8 @@ export class Store {
   colours: string[] = [];
   parents: (number | null)[] = [];
   names: string[] = [];
+  /** Of each class how many are above it. */
+  depths: number[] = [];
   private listeners = new Map<Topic, (() => void)[]>();
   private waiting = new Set<() => void>();
 
@@ -77,9 +85,14 @@ export class Store {
       if ((one.rate_bps ?? 0) >= UNLIMITED) one.rate_bps = null;
     }
     this.about = about;
+    this.kept = about.kept;
     this.at = Math.min(at, about.directions.length - 1);
     this.names = this.classes.map((one) => one.name);
     this.parents = this.classes.map((one) => one.parent);
+    this.depths = [];
+    this.parents.forEach((parent) =>
+      this.depths.push(parent === null ? 0 : (this.depths[parent] ?? 0) + 1),
+    );
     const same = this.names.indexOf(name ?? "");
     this.selected =
       same >= 0
@@ -122,15 +135,25 @@ export class Store {
       this.instant === null
         ? last
         : Math.min(last, Math.max(this.instant + this.window / 4, first + this.window));
+    // What was not yet is not shown as empty time.
     return this.live
-      ? [end - this.window, end]
+      ? [Math.max(end - this.window, Math.min(first - 1000, end - SHOWN_MIN)), end]
       : [Math.max(first, end - this.window), Math.max(end, first + 1)];
   }
 
-  /** Returns the leaf classes, those with the largest mean first. */
-  largest(field: Field, most: number): { top: number[]; rest: number[] } {
+  /** Returns the leaves, or the classes of a level and the leaves above it; those with the largest
+   *  mean first. */
+  largest(
+    field: Field,
+    most: number,
+    level: number | null = null,
+  ): { top: number[]; rest: number[] } {
     const [from, to] = this.past.range(...this.shown());
-    const leaves = this.classes.flatMap((one, index) => (one.leaf ? [index] : []));
+    const leaves = this.classes.flatMap((one, index) => {
+      const depth = this.depths[index] ?? 0;
+      const is = level === null ? one.leaf : depth === level || (one.leaf && depth < level);
+      return is ? [index] : [];
+    });
     const means = new Map(
       leaves.map((index) => [index, this.past.mean(index, field, from, to) || 0]),
     );

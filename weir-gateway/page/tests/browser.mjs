@@ -5,6 +5,18 @@ import { createRequire } from "node:module";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
+/** With this in the environment, the page is that of the last `npm run build`, whatever the program
+ *  has: so views can be driven without building it. Sizes and times are then not those of Weir. */
+const ASSETS = process.env.WEIR_PAGE_BUILT;
+const TYPES = { js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
+
+/** Answers a request for a file of the page. */
+function serveBuilt(route) {
+  const name = new URL(route.request().url()).pathname.split("/").pop();
+  const body = readFileSync(new URL(`../../assets/${name}`, import.meta.url));
+  return route.fulfill({ body, contentType: TYPES[name.split(".").pop()] });
+}
+
 export class Browser {
   /** Complaints of all pages: errors on the console, requests elsewhere. */
   complaints = [];
@@ -33,6 +45,7 @@ export class Browser {
       const url = new URL(request.url());
       if (/^http/.test(url.protocol) && url.host !== host) complain(`request to ${url.host}`);
     });
+    if (ASSETS) await page.route("**/assets/*", serveBuilt);
     await page.goto(address);
     await page.waitForSelector("#state.live, #state.record");
     await page.waitForSelector(".body .row");
@@ -62,7 +75,7 @@ export function rows(page) {
         row.dataset.class,
         {
           rate: row.querySelector(".number")?.textContent,
-          share: row.querySelector(".c2")?.textContent,
+          well: row.querySelector(".c2")?.textContent,
           p50: row.querySelector(".c3")?.textContent,
           p99: row.querySelector(".c4")?.textContent,
           backlog: row.querySelector(".c5")?.textContent,

@@ -15,6 +15,7 @@ import { files } from "./files.mjs";
 import { house } from "./house.mjs";
 import { looks } from "./looks.mjs";
 import { endAll } from "./network.mjs";
+import { play } from "./play.mjs";
 import { quadros } from "./quadros.mjs";
 import { conclude, must, none } from "./report.mjs";
 import { reservations } from "./reservations.mjs";
@@ -22,12 +23,13 @@ import { speed } from "./speed.mjs";
 import { travel } from "./travel.mjs";
 import { tuning } from "./tuning.mjs";
 import { units } from "./units.mjs";
+import { well } from "./well.mjs";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 /** Says that this process is in its own network. */
 const INSIDE = "WEIR_PAGE_TEST_INSIDE";
 const ON_HOUSE = { drawn, looks, travel, tuning };
-const ALONE = { files, speed, quadros, demo, reservations };
+const ALONE = { files, speed, quadros, demo, play, well, reservations };
 
 /** Runs this program again in a network of its own. */
 function enter() {

@@ -63,8 +63,9 @@ let links = 0;
 
 /** A client, a link and a server, each in a network of its own. */
 export class Link {
-  constructor(weir, policy, { secure = false } = {}) {
+  constructor(weir, policy, { secure = false, ring = "32 MiB" } = {}) {
     this.weir = weir;
+    this.ring = ring;
     this.scheme = secure ? "https" : "http";
     this.number = ++links;
     this.folder = mkdtempSync(join(tmpdir(), "weir-page-"));
@@ -221,7 +222,7 @@ name = "${name}"
 ports = { inside = "lan${number}", outside = "wan${number}" }
 control = "${join(link.folder, "control.sock")}"
 web = "${web}"
-ring = "32 MiB"
+ring = "${link.ring}"
 wait = "block"
 
 [deployment.api]

@@ -72,8 +72,13 @@ async function many(page, classes, output) {
   const listed = async () => Number(/^\d+/.exec(await page.innerText("#classes header .muted"))[0]);
   await page.selectOption("#classes header select", "10");
   const top = await until("the top 10", async () => ((await listed()) < classes ? listed() : null));
-  must(`${classes} classes: the top 10 and those above them`, top >= 11 && top <= 21, `${top}`);
-  await page.selectOption("#classes header select", "0");
+  must(`${classes} classes: the top 10 are ten leaves`, top === 10, `${top}`);
+  await page.selectOption("#classes header select", "ceiling");
+  await until("those near their ceiling", async () => (await listed()) < 10);
+  await page.selectOption("#classes header select", "latest");
+  const latest = await until("the latest", async () => ((await listed()) > 10 ? listed() : null));
+  must(`${classes} classes: the latest are a hundred`, latest === 100, `${latest}`);
+  await page.selectOption("#classes header select", "all");
   await page.click("#classes header button");
   const folded = await until("folded classes", async () => (await listed()) === 1);
   must(`${classes} classes: all fold into one`, folded);

@@ -25,6 +25,8 @@ export async function units() {
   await knobs();
   await columns();
   await colours();
+  await judged();
+  await heat();
 }
 
 async function values() {
@@ -100,6 +102,12 @@ async function columns() {
   equal(past.nearest(2400), 1);
   for (let t = 6000; t < 3_000_000; t += 1000) past.merge(["a", "b"], history([t], [t]));
   ok(past.t.length <= 960 && past.value(0, "sent", past.t.length - 1) === 2_999_000);
+  const fine = new Past();
+  const hundred = [100, 200, 300, 400, 500, 600, 700, 800];
+  fine.reset(["a"], { t: hundred, classes: { a: { sent_bps: [0, 0, 0, 1, 2, 3, 4, 5] } } }, false);
+  const half = new Now();
+  half.column(fine, 7, [null]);
+  equal(half.value(0, "sent"), 3, "a figure covers half a second");
   const now = new Now();
   const rows = [null, [1, 2, 3, 4, 5, 6, 7], [10, 20, 30, 40, 50, 60, 70]];
   now.sample({ t: 1, classes: rows }, [null, 0, 0]);
@@ -107,6 +115,45 @@ async function columns() {
     ["sent", "p99", "dropped"].map((field) => now.value(0, field)),
     [11, 50, 66],
   );
+}
+
+/** Promises and marks. */
+async function judged() {
+  const { judge, lostInTrouble, markOf, Level } = await load("judge");
+  const values = { sent: 4e6, offered: 5e6, p50: 2000, p99: 14_200, backlog: 0, dropped: 10 };
+  const at = (name) => (name === "a" ? 0 : -1);
+  const check = (metric, comparison, goal, more, state, part) => {
+    const promise = { that: "", under: null, class: "a", metric, comparison, goal, part_of: null };
+    const found = judge(promise, at, (_, field) => ({ ...values, ...more })[field]);
+    equal(found.state, state, `${metric} ${comparison} ${goal}`);
+    ok(found.words.includes(part), `${found.words} has ${part}`);
+  };
+  check("delay.p99", "<=", 10_000, {}, "broken", "a takes (p99) 14.2 ms, 4.20 ms too long");
+  check("delay.p99", "<=", 15_000, {}, "kept", "");
+  check("delay.p99", "<", 15_000, { p99: NaN }, "unknown", "");
+  check("rate", ">=", 4.5e6, {}, "broken", "a gets 4.00 Mbit/s, 500 kbit/s too little");
+  check("rate", ">=", 4.5e6, { offered: 4e6 }, "kept", "");
+  check("loss", "<=", 0.1, {}, "broken", "a loses 20.0 %");
+  check("loss", "<=", 0.1, { dropped: 0 }, "kept", "");
+  const one = { name: "a", leaf: true, share_bps: 6e6, ceiling_bps: null, parent: null };
+  const lost = (offered, reason) => lostInTrouble(one, offered, new Map([[reason, 7]]));
+  deepEqual(
+    [lost(5e6, "full"), lost(9e6, "full"), lost(5e6, "early")],
+    [7, 0, 0],
+    "only what is within its share and not meant is trouble",
+  );
+  const level = (more, lost) =>
+    markOf(one, [], (field) => ({ ...values, ...more })[field], lost).level;
+  equal(level({}, 7), Level.Trouble);
+  equal(level({ sent: 3e6 }, 0), Level.Short);
+  equal(level({ offered: 4e6 }, 0), Level.Well);
+  equal(level({ sent: 0, offered: 0 }, 0), Level.Idle);
+}
+
+async function heat() {
+  const { part } = await load("views/heat");
+  deepEqual([part(1, 1), part(1, 1e6), part(1e6, 1e6)], [0, 0, 1], "one packet is few");
+  ok(part(100, 1e4) === 0.5);
 }
 
 async function colours() {
@@ -117,4 +164,6 @@ async function colours() {
   const [, one, two, three, four] = of([null, 0, 0, 1, 1]);
   ok(one !== two && three !== four, "classes of one parent differ");
   equal(of([null, 0, 0])[1], "#0072b2", "below one root each class has a hue");
+  const few = of([null, 0, 0, 1, 1]).slice(1);
+  equal(new Set(few).size, few.length, "a few leaves have a hue each");
 }

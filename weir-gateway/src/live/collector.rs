@@ -147,6 +147,7 @@ impl Work {
         };
         self.shared.past().find();
         let tally = self.tally(&status, is_frame);
+        self.shared.past().kept = tally.kept;
         if is_frame {
             self.add_frame(&tally);
         }
@@ -217,7 +218,7 @@ impl Work {
             self.tallies.front().filter(|_| is_read).and_then(|it| Some((it, it.seconds_to(&now)?)))
         {
             let between = first.to(&now, seconds);
-            self.shared.feed.put_samples(samples(&now.tree, &between, self.delays.as_ref()));
+            self.shared.feed.put_samples(samples(&now, &between, self.delays.as_ref()));
         }
         self.tallies.push_back(now);
         self.tallies.truncate(TALLIES_MAX);
@@ -255,11 +256,11 @@ fn mark(event: &Map<String, Value>) -> Option<Mark> {
 }
 
 /// Returns the sample of each direction, as JSON.
-fn samples(tree: &Tree, between: &Between, delays: Option<&Between>) -> Vec<(String, Arc<str>)> {
-    let each = tree.ways.iter().zip(&between.ways).enumerate();
-    each.map(|(index, (way, now))| {
+fn samples(now: &Tally, between: &Between, delays: Option<&Between>) -> Vec<(String, Arc<str>)> {
+    let each = now.tree.ways.iter().zip(&between.ways).enumerate();
+    each.map(|(index, (way, between_way))| {
         let delays = delays.and_then(|delays| delays.ways.get(index));
-        let sample = sample(between.t, now, delays);
+        let sample = Sample { kept: now.kept, ..sample(between.t, between_way, delays) };
         let text = serde_json::to_string(&sample).expect("numbers have a form in JSON");
         (way.shown.name.clone(), text.into())
     })
@@ -291,6 +292,8 @@ fn sample(t: f64, now: &WayBetween, delays: Option<&WayBetween>) -> Sample {
         t,
         classes: now.classes.iter().enumerate().map(class).collect(),
         loans: now.loans.iter().map(loan).collect(),
+        kept: None,
+        found: (now.found.0.round(), now.found.1.round(), now.found.2.round()),
     }
 }
 

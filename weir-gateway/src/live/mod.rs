@@ -19,7 +19,7 @@ mod tree;
 use crate::http::Fault;
 use crate::json::{
     Abilities, About, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery,
-    Mark, Packets, PacketsQuery, Predict, Prediction, SpanQuery,
+    Mark, Packets, PacketsQuery, Predict, Prediction, Promises, PromisesQuery, SpanQuery,
 };
 use crate::page::feed::Feed;
 use crate::record::snapshot::Snapshot;
@@ -127,6 +127,7 @@ impl Source for Live {
             now: realtime_ns() as f64 / 1e6,
             from,
             to,
+            kept: past.kept,
             step_ms: past::STEP_MS,
             panics: 0,
             abilities: Abilities {
@@ -158,6 +159,10 @@ impl Source for Live {
 
     fn knobs(&self, query: &KnobsQuery) -> Result<Vec<Knob>, Fault> {
         settings::knobs(&self.texts()?, query.direction.as_deref())
+    }
+
+    fn promises(&self, query: &PromisesQuery) -> Result<Promises, Fault> {
+        settings::promises(&self.texts()?, query.direction.as_deref())
     }
 
     fn predict(&self, predict: &Predict) -> Result<Prediction, Fault> {

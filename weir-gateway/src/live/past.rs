@@ -21,6 +21,8 @@ pub struct Past {
     marks: VecDeque<Mark>,
     /// Counts of delays in all frames.
     cells: usize,
+    /// Since when the link's ring has packets, in milliseconds since 1970.
+    pub kept: Option<f64>,
     /// Why there is no status.
     absence: Option<String>,
 }
@@ -254,7 +256,7 @@ mod tests {
         // Ends of bins of the histogram, far apart.
         let delays = (0..64).map(|bit| ((1u64 << (bit % 33 + 5)) - 1, 1));
         let class = ClassBetween { delays: Some(delays.collect()), ..ClassBetween::default() };
-        let ways = vec![WayBetween { classes: vec![Some(class); 2000], loans: Vec::new() }];
+        let ways = vec![WayBetween { classes: vec![Some(class); 2000], ..WayBetween::default() }];
         for t in 0..FRAMES_MAX + 5 {
             let ways = if t < 100 { ways.clone() } else { Vec::new() };
             past.add(&tree, &Between { t: t as f64, ways });

@@ -2,7 +2,9 @@
 //! texts.
 
 use crate::http::Fault;
-use crate::json::{Knob, Predict, Predicted, Prediction, SettingChange};
+use crate::json::{Knob, Predict, Predicted, Prediction, Promises, SettingChange};
+use crate::promises;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use weir_control::protocol::{Changed, Request, Setting, Terms};
 use weir_control::texts;
@@ -11,6 +13,8 @@ use weir_core::link::LinkPlan;
 use weir_link::change::history::Texts;
 use weir_policy::calculus::{self, Effective};
 use weir_policy::deployment::{Deployment, Direction};
+use weir_policy::diff::{self, Difference};
+use weir_policy::finding::{Finding, Outcome, Severity};
 use weir_policy::knobs;
 use weir_policy::policy::Policy;
 
@@ -24,6 +28,12 @@ pub fn knobs(texts: &Texts, direction: Option<&str>) -> Result<Vec<Knob>, Fault>
         .ok_or_else(|| Fault::new(500, format!("the link does not tell the text of `{name}`")))?;
     let all = knobs::all(&text, &way.policy).map_err(|why| Fault::new(500, why))?;
     Ok(all.into_iter().map(knob).collect())
+}
+
+/// Returns what the policy of a direction promises, the first one without a name.
+pub fn promises(texts: &Texts, direction: Option<&str>) -> Result<Promises, Fault> {
+    let deployment = read(texts)?;
+    Ok(promises::of(&way(&deployment, direction)?.policy))
 }
 
 /// A setting as the page has it.
@@ -61,10 +71,14 @@ pub fn settings(changes: &[SettingChange]) -> Vec<Setting> {
 
 /// Returns what a change of these texts would lead to, of which the link said this.
 pub fn predict(texts: &Texts, predict: &Predict, changed: &Changed) -> Result<Prediction, Fault> {
-    let before = read(texts)?;
+    let before = texts::read_again(texts);
+    let known = before.findings.clone();
+    let before = read_of(before)?;
+    let (standing, findings) = apart(changed.findings.clone(), &known);
     let mut prediction = Prediction {
         errors: changed.errors,
-        findings: changed.findings.clone(),
+        findings,
+        standing,
         difference: difference(changed, predict.direction.as_deref()),
         classes: Vec::new(),
     };
@@ -79,6 +93,32 @@ pub fn predict(texts: &Texts, predict: &Predict, changed: &Changed) -> Result<Pr
     Ok(prediction)
 }
 
+/// Returns what another text of a policy would lead to; `known` are the findings of its own.
+pub fn predict_text(
+    before: &Policy,
+    known: &[Finding],
+    after: Outcome<Policy>,
+) -> Result<Prediction, Fault> {
+    let errors = after.count(Severity::Error);
+    let found: Result<Vec<_>, _> = after.findings.iter().map(serde_json::to_value).collect();
+    let found = found.map_err(|error| Fault::new(500, error.to_string()))?;
+    let (standing, findings) = apart(found, known);
+    let mut prediction = Prediction { errors, findings, standing, ..Prediction::default() };
+    if let Some(after) = after.plan {
+        prediction.difference = diff::text(&Difference::between(before, &after));
+        prediction.classes = classes((before, &after));
+    }
+    Ok(prediction)
+}
+
+/// Divides findings into those that are known and those that are new.
+fn apart(findings: Vec<Value>, known: &[Finding]) -> (Vec<Value>, Vec<Value>) {
+    let is_known = |found: &Value| {
+        known.iter().any(|it| found["code"] == it.code && found["message"] == it.message.as_str())
+    };
+    findings.into_iter().partition(is_known)
+}
+
 fn difference(changed: &Changed, direction: Option<&str>) -> String {
     let ways = changed.directions.iter();
     let wanted = ways.filter(|way| direction.is_none_or(|name| way.direction == name));
@@ -87,7 +127,10 @@ fn difference(changed: &Changed, direction: Option<&str>) -> String {
 }
 
 fn read(texts: &Texts) -> Result<Deployment, Fault> {
-    let outcome = texts::read_again(texts);
+    read_of(texts::read_again(texts))
+}
+
+fn read_of(outcome: Outcome<Deployment>) -> Result<Deployment, Fault> {
     let wrong = || Fault::new(500, "the policies in force have errors for this program");
     outcome.plan.ok_or_else(wrong)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::account::Histogram;
 use weir_core::units::Duration;
-use weir_link::status::{ClassStatus, LaneStatus, Loan, Status};
+use weir_link::status::{ClassStatus, Found, LaneStatus, Loan, Status};
 
 /// The counts of all directions at an instant.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub struct Tally {
     uptime_ns: u64,
     pub tree: Arc<Tree>,
     ways: Vec<WayTally>,
+    /// Since when the link's ring has packets, in milliseconds since 1970.
+    pub kept: Option<f64>,
     /// Whether delays are counted in it.
     pub has_bins: bool,
 }
@@ -27,6 +29,7 @@ struct WayTally {
     classes: Vec<Option<Counts>>,
     /// Of each leaf that borrowed: its place, that of the lender (`None` for the link), bytes.
     loans: Vec<(usize, Option<usize>, u64)>,
+    found: Found,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -57,6 +60,8 @@ pub struct WayBetween {
     pub classes: Vec<Option<ClassBetween>>,
     /// Borrower, lender (`None` for the link) and bits a second.
     pub loans: Vec<(usize, Option<usize>, f64)>,
+    /// How often a second the scheduler found packets of no class, of one, and of several.
+    pub found: (f64, f64, f64),
 }
 
 /// The differences of a class's counts.
@@ -79,6 +84,7 @@ impl Tally {
         Self {
             t,
             uptime_ns: status.uptime_ns,
+            kept: status.kept_ns.map(|nanos| t - nanos as f64 / 1e6),
             tree: Arc::clone(tree),
             ways: ways.map(|(way, lane)| WayTally::of(way, lane)).collect(),
             has_bins,
@@ -104,7 +110,8 @@ impl Tally {
 
 impl WayTally {
     fn of(way: &Way, lane: &LaneStatus) -> Self {
-        let mut tally = Self { classes: vec![None; way.shown.classes.len()], loans: Vec::new() };
+        let classes = vec![None; way.shown.classes.len()];
+        let mut tally = Self { classes, loans: Vec::new(), found: lane.found };
         for class in &lane.classes {
             if let Some(place) = way.leaf(&class.name) {
                 tally.add(class, place, (way, lane));
@@ -150,6 +157,11 @@ impl WayTally {
         WayBetween {
             classes: both.map(class).collect(),
             loans: now.loans.iter().filter_map(loan).collect(),
+            found: {
+                let rate = |was: u64, is: u64| is.saturating_sub(was) as f64 / seconds;
+                let (was, is) = (&self.found, &now.found);
+                (rate(was.none, is.none), rate(was.one, is.one), rate(was.more, is.more))
+            },
         }
     }
 }

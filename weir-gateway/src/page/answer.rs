@@ -59,6 +59,7 @@ impl Page {
             }
             What::Events => json(&source.events(&query(text)?)?),
             What::Knobs => json(&source.knobs(&query(text)?)?),
+            What::Promises => json(&source.promises(&query(text)?)?),
             What::Packets => json(&source.packets(&query(text)?)?),
             What::Beside => json(&source.beside(&query(text)?)?),
             What::Predict => json(&source.predict(&body(bytes)?)?),

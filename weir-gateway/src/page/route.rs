@@ -24,6 +24,7 @@ pub(super) enum What {
     Heat,
     Events,
     Knobs,
+    Promises,
     Predict,
     Packets,
     Fork,
@@ -33,7 +34,15 @@ pub(super) enum What {
 impl What {
     /// Returns whether it computes for long, or asks the link.
     pub fn is_long(self) -> bool {
-        matches!(self, Self::Predict | Self::Packets | Self::Fork | Self::Knobs | Self::Beside)
+        matches!(
+            self,
+            Self::Predict
+                | Self::Packets
+                | Self::Fork
+                | Self::Knobs
+                | Self::Beside
+                | Self::Promises
+        )
     }
 
     /// Returns whether it goes through all that is kept.
@@ -48,6 +57,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/view/heat", What::Heat, Right::Read),
     get("/view/events", What::Events, Right::Read),
     get("/view/knobs", What::Knobs, Right::Read),
+    get("/view/promises", What::Promises, Right::Read),
     get("/view/packets", What::Packets, Right::Change),
     get("/view/beside", What::Beside, Right::Change),
     post("/view/predict", What::Predict),

@@ -15,7 +15,7 @@ pub use tape::Tape;
 use crate::http::Fault;
 use crate::json::{
     Abilities, About, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery,
-    Mark, Packets, PacketsQuery, SpanQuery,
+    Mark, Packets, PacketsQuery, Predict, Prediction, Promises, PromisesQuery, SpanQuery,
 };
 use crate::source::Source;
 use std::path::Path;
@@ -63,6 +63,7 @@ impl Source for Record {
             now: realtime_ns() as f64 / 1e6,
             from,
             to,
+            kept: Some(from),
             step_ms: self.tape.step_ms(),
             panics: 0,
             abilities: Abilities { packets: true, fork: true, ..Abilities::default() },
@@ -84,6 +85,14 @@ impl Source for Record {
 
     fn knobs(&self, query: &KnobsQuery) -> Result<Vec<Knob>, Fault> {
         self.tape.knobs(query)
+    }
+
+    fn promises(&self, query: &PromisesQuery) -> Result<Promises, Fault> {
+        self.tape.promises(query)
+    }
+
+    fn predict(&self, predict: &Predict) -> Result<Prediction, Fault> {
+        self.tape.predict(predict)
     }
 
     fn packets(&self, query: &PacketsQuery) -> Result<Packets, Fault> {

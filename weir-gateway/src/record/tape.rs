@@ -7,10 +7,12 @@
 use super::shown;
 use crate::http::Fault;
 use crate::json::{
-    Direction, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob, KnobsQuery, Mark,
-    Packets, PacketsQuery, SpanQuery,
+    Direction, Fork as ForkShown, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob,
+    KnobsQuery, Mark, Packets, PacketsQuery, Predict, Prediction, Promises, PromisesQuery,
+    SettingChange, SpanQuery,
 };
 use crate::live::settings;
+use crate::promises;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read};
@@ -20,7 +22,7 @@ use weir_core::units::{Duration, Instant};
 use weir_policy::knobs;
 use weir_trace::causes::{self, Ask as AskPackets, Within};
 use weir_trace::fork::{Ask, Recorded, fork};
-use weir_trace::load::{Edit, Event, RecordHead, Stage, head};
+use weir_trace::load::{Edit, Event, Fork, RecordHead, Stage, head};
 use weir_trace::series::{CELLS_MAX, Series, Window, wall_ms};
 
 /// A record as a source of the page: see the module.
@@ -203,6 +205,30 @@ impl Tape {
         Ok(all.into_iter().map(settings::knob).collect())
     }
 
+    /// The answer to `/view/promises`: those of the last policy.
+    ///
+    /// # Errors
+    /// When there is no such direction.
+    pub fn promises(&self, query: &PromisesQuery) -> Result<Promises, Fault> {
+        let way = self.way(query.direction.as_deref())?;
+        let stage = way.load.stages.last().expect("a load has a first stage");
+        Ok(promises::of(&stage.policy))
+    }
+
+    /// The answer to `/view/predict`: what a change of the last policy would lead to.
+    ///
+    /// # Errors
+    /// When there is no such direction, or a key is none.
+    pub fn predict(&self, predict: &Predict) -> Result<Prediction, Fault> {
+        let way = self.way(predict.direction.as_deref())?;
+        expect_own(&way, &predict.settings)?;
+        let stage = way.load.stages.last().expect("a load has a first stage");
+        let fork = Fork { at: stage.at, edits: edits(&predict.settings), driver: None };
+        let text = fork.text(stage).map_err(Fault::bad)?;
+        let known = stage.check(&stage.text).findings;
+        settings::predict_text(&stage.policy, &known, stage.check(&text))
+    }
+
     /// The answer to `/view/packets`: packets that left or were dropped in a time, after such a
     /// delay; with `with_host`, the delay includes that of the run loop.
     ///
@@ -242,32 +268,20 @@ impl Tape {
     ///
     /// # Errors
     /// When there is no such direction or moment, or a setting is none.
-    pub fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {
+    pub fn fork(&self, query: &ForkQuery) -> Result<ForkShown, Fault> {
         let way = self.way(query.direction.as_deref())?;
-        let other = |direction: &&String| **direction != way.direction;
-        let mut named = query.settings.iter().filter_map(|change| change.direction.as_ref());
-        if let Some(other) = named.find(other) {
-            return Err(Fault::bad(format!(
-                "a fork goes on with one direction, here `{}`, and a setting is for `{other}`; \
-                 fork that one",
-                way.direction
-            )));
-        }
+        expect_own(&way, &query.settings)?;
         if !(query.seconds > 0.0 && query.seconds <= SECONDS_MAX) {
             return Err(Fault::bad(format!(
                 "`seconds` is how long the futures are: above 0, and {SECONDS_MAX} at most"
             )));
         }
-        let edit = |change: &crate::json::SettingChange| Edit {
-            key: change.key.clone(),
-            value: change.value.clone(),
-        };
         let at = self.instant(Some(query.at))?.unwrap_or(way.load.start);
         // The page knows milliseconds as floats: the first one may be just before the record.
         let is_near = at < way.load.start && way.load.start.since(at) < Duration::from_millis(1);
         let ask = Ask {
             at: if is_near { way.load.start } else { at },
-            edits: query.settings.iter().map(edit).collect(),
+            edits: edits(&query.settings),
             length: Duration::from_nanos((query.seconds * 1e9) as u64),
             step: None,
             driver: query.card.map(shown::driver),
@@ -360,6 +374,24 @@ impl Tape {
         let nanos = whole.saturating_mul(1_000_000).saturating_add(rest);
         Ok(Some(Instant::from_nanos(nanos.saturating_sub(self.head.epoch_ns))))
     }
+}
+
+/// # Errors
+/// When a setting is for another direction.
+fn expect_own(way: &Recorded, settings: &[SettingChange]) -> Result<(), Fault> {
+    let mut named = settings.iter().filter_map(|change| change.direction.as_ref());
+    let Some(other) = named.find(|direction| **direction != way.direction) else { return Ok(()) };
+    Err(Fault::bad(format!(
+        "a fork goes on with one direction, here `{}`, and a setting is for `{other}`; fork that \
+         one",
+        way.direction
+    )))
+}
+
+fn edits(settings: &[SettingChange]) -> Vec<Edit> {
+    let edit =
+        |change: &SettingChange| Edit { key: change.key.clone(), value: change.value.clone() };
+    settings.iter().map(edit).collect()
 }
 
 /// Returns a number that a request names, times `factor`.

@@ -245,6 +245,30 @@ fn a_fork_by_its_route_is_identical_without_a_change_and_differs_with_one() {
 }
 
 #[test]
+fn what_a_change_of_a_record_would_lead_to_is_predicted_and_its_promises_are_told() {
+    let shared = record(bytes(60));
+    let predict = |key: &str, value: &str| {
+        let body = json!({ "settings": [{ "key": key, "value": value }] });
+        ask(&shared, "POST", "/view/predict", Some(body))
+    };
+    let (status, other) = predict("link.rate", "12 Mbit/s");
+    assert_eq!((status, &other["errors"]), (200, &json!(0)), "{other}");
+    assert!(other["difference"].as_str().is_some_and(|text| text.contains("rate")), "{other}");
+    assert!(other["classes"].as_array().is_some_and(|rows| rows.len() > 2), "{other}");
+    // Without a change every finding is one that the policy has anyway.
+    let about = get(&shared, "/view/about");
+    let rate = about["directions"][0]["rate_bps"].as_f64().expect("a rate");
+    let (status, same) = predict("link.rate", &format!("{rate} bit/s"));
+    assert_eq!((status, &same["findings"]), (200, &json!([])), "{same}");
+    let (status, wrong) = predict("link.rate", "none");
+    assert!(status == 200 && wrong["errors"].as_u64() > Some(0), "{status}: {wrong}");
+    let body = json!({ "settings": [{ "key": "link.rate", "value": "1", "direction": "down" }] });
+    assert_eq!(ask(&shared, "POST", "/view/predict", Some(body)).0, 400);
+    let told = get(&shared, "/view/promises");
+    assert!(told["promises"].is_array() && told["offers"].is_array(), "{told}");
+}
+
+#[test]
 fn what_is_not_there_is_refused() {
     let shared = record(bytes(60));
     let rows = [

@@ -384,6 +384,12 @@ fn class_option(
             let why = "Weir's class-based queueing charges each packet by its length";
             reading.approximated(line, format!("`{}` is left out: {why}", word.text));
         }
+        "maxidle" | "minidle" | "offtime" => {
+            words.need("a number", reading)?;
+            let why = "the number is one of `cbq-altq`; Weir's class-based queueing has no such \
+                       limit";
+            reading.approximated(line, format!("`{}` is left out: {why}", word.text));
+        }
         "red" => class.early = Early::Red,
         "rio" => class.early = Early::Rio,
         "ecn" => (class.early, class.ecn) = (Early::Red, true),
@@ -615,8 +621,8 @@ fn further(
     })
 }
 
-/// Makes a rule for the values of the traffic class that agree with `tos` under `mask`: one, with a
-/// list of code points, unless it compares the bits of ECN, too.
+/// Makes the rules of packets whose traffic class agrees with `tos` under `mask`: one for each
+/// value of the ECN field, with all DSCPs.
 pub(super) fn with_tos(keys: &[Key], tos: u8, mask: u8) -> Vec<Vec<Key>> {
     let agrees = |mask: u8, wanted: u8| move |value: &u8| value & mask == wanted & mask;
     let ecns: Vec<Option<u8>> = match mask & 3 {
@@ -625,12 +631,12 @@ pub(super) fn with_tos(keys: &[Key], tos: u8, mask: u8) -> Vec<Vec<Key>> {
     };
     let dscps: Vec<String> = match mask >> 2 {
         0 => Vec::new(),
-        dscp => (0..64).filter(agrees(dscp, tos >> 2)).map(|dscp| dscp.to_string()).collect(),
+        dscp => (0..64).filter(agrees(dscp, tos >> 2)).map(|dscp: u8| dscp.to_string()).collect(),
     };
     let dscp = match dscps.as_slice() {
         [] => None,
         [one] => Some(one.clone()),
-        many => Some(format!("[{}]", many.join(", "))),
+        several => Some(format!("[{}]", several.join(", "))),
     };
     let rule = |ecn: Option<u8>| {
         let mut keys = keys.to_vec();
@@ -813,7 +819,7 @@ const INTERFACE_WORDS: [&str; 18] = [
     "qlimit",
     "hash",
 ];
-const CLASS_WORDS: [&str; 22] = [
+const CLASS_WORDS: [&str; 25] = [
     "bandwidth",
     "ulimit",
     "borrow",
@@ -831,6 +837,9 @@ const CLASS_WORDS: [&str; 22] = [
     "minburst",
     "packetsize",
     "maxpacketsize",
+    "maxidle",
+    "minidle",
+    "offtime",
     "red",
     "rio",
     "ecn",

@@ -10,6 +10,10 @@ pub(super) enum Discipline {
     Cbq,
     Hfsc,
     Priq,
+    /// Flows of a class by turns `[pf.conf(5) of FreeBSD and DragonFly]`.
+    Fairq,
+    /// CoDel in one queue, without classes.
+    Codel,
 }
 
 /// The early dropper of a class.
@@ -52,6 +56,8 @@ pub(super) struct AltqClass {
     /// Thresholds of the early dropper, where the file sets them.
     pub thresholds: Vec<Key>,
     pub ecn: bool,
+    /// The queues for flows of `fairq`.
+    pub buckets: Option<u64>,
     /// The limit in packets.
     pub limit: u64,
     pub default: bool,
@@ -74,6 +80,7 @@ impl AltqClass {
             early: Early::No,
             thresholds: Vec::new(),
             ecn: false,
+            buckets: None,
             limit: 0,
             default: false,
             rules: Vec::new(),
@@ -111,6 +118,8 @@ pub(super) fn lower(
         Discipline::Cbq => "cbq",
         Discipline::Hfsc => "hfsc",
         Discipline::Priq => "priq",
+        Discipline::Fairq => "htb",
+        Discipline::Codel => "fifo",
     };
     let parents: Vec<Option<usize>> = classes.iter().map(|class| class.parent).collect();
     for (index, class) in classes.into_iter().enumerate() {
@@ -119,11 +128,20 @@ pub(super) fn lower(
             Discipline::Cbq => cbq(&class, sketch.rate, &mut lowered, reading),
             Discipline::Hfsc => hfsc(&class, parents.contains(&Some(index)), &mut lowered, reading),
             Discipline::Priq => priq(&class, &mut lowered, reading),
+            Discipline::Fairq => fairq(&class, sketch.rate, &mut lowered, reading),
+            Discipline::Codel => {}
         }
-        lowered.queue = queue(discipline, &class);
+        lowered.queue = match discipline {
+            Discipline::Fairq => flow_queue(&class, reading),
+            _ => queue(discipline, &class),
+        };
         lowered.default = class.default;
         lowered.rules = class.rules;
         sketch.classes.push(lowered);
+    }
+    let first = sketch.classes.first().map(|class| class.line);
+    if discipline == Discipline::Fairq {
+        first.into_iter().for_each(|line| sketch.under_link(line));
     }
 }
 
@@ -170,6 +188,38 @@ fn priq(class: &AltqClass, lowered: &mut Class, reading: &mut Reading) {
     push_priority(class, lowered);
 }
 
+/// The nearest that Weir has is `htb`: a bandwidth each, and what is left in proportion to them.
+fn fairq(class: &AltqClass, link: u64, lowered: &mut Class, reading: &mut Reading) {
+    if lowered.parent.take().is_some() {
+        reading.approximated(class.line, "`fairq` has no hierarchy: its parent is left out");
+    }
+    lowered.rate = Some(class.bandwidth.clamp(1, link.max(1)));
+    lowered.keys.push(("ceil", rate_value(link)));
+    let note = "within their bandwidths queues take turns: which of them is first, by `priority`, \
+                is left out";
+    reading.approximated(class.line, note);
+}
+
+/// The queue of a class whose flows take turns; its limit is that of each flow.
+fn flow_queue(class: &AltqClass, reading: &mut Reading) -> Vec<Key> {
+    let buckets = class.buckets.unwrap_or(BUCKETS).clamp(1, BUCKETS_MAX);
+    let limit = class.limit.max(1);
+    let total = buckets.saturating_mul(limit);
+    let all = ("limit", quoted(&format!("{total} packets")));
+    if class.early == Early::Codel {
+        let mut keys = vec![("dropper", quoted("fq-codel")), all, ("flows", buckets.to_string())];
+        keys.extend(class.thresholds.iter().cloned());
+        keys.push(("ecn", class.ecn.to_string()));
+        return keys;
+    }
+    if class.early != Early::No {
+        reading.approximated(class.line, "RED in each flow is left out");
+    }
+    let flows = ("flows", buckets.to_string());
+    let (divisor, depth) = (("divisor", buckets.to_string()), ("depth", limit.min(DEPTH_MAX)));
+    vec![("dropper", quoted("sfq")), all, flows, divisor, (depth.0, depth.1.to_string())]
+}
+
 fn push_priority(class: &AltqClass, lowered: &mut Class) {
     if let Some(priority) = class.priority {
         lowered.leaf_keys.push(("priority", priority.to_string()));
@@ -202,3 +252,9 @@ fn queue(discipline: Discipline, class: &AltqClass) -> Vec<Key> {
     }
     keys
 }
+
+/// The flows of a queue of `fairq` that names no number, and the most of them.
+const BUCKETS: u64 = 256;
+const BUCKETS_MAX: u64 = 2048;
+/// The most packets of a flow of Weir's `sfq`.
+const DEPTH_MAX: u64 = 127;

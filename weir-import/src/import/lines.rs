@@ -77,6 +77,12 @@ impl Reading {
         reasons
     }
 
+    /// Returns the place of the first lost statement.
+    pub(super) fn first_lost(&self) -> Option<Span> {
+        let lost = self.lines.iter().filter(|one| one.fate == Fate::Lost);
+        lost.map(|one| one.span).min()
+    }
+
     /// Returns the place of a statement.
     pub(super) fn span(&self, line: LineId) -> Span {
         self.lines[line.0].span

@@ -8,9 +8,15 @@
 mod altq;
 mod altq_classes;
 mod altq_meters;
+pub mod known;
+mod libreqos;
 mod lines;
+mod mqc;
 mod pf;
+mod routeros;
 mod sketch;
+mod sqm;
+mod systemd;
 mod tc;
 mod words;
 
@@ -20,7 +26,7 @@ use sketch::Sketch;
 pub use tc::kernel;
 use weir_core::units::Rate;
 use weir_policy::codes;
-use weir_policy::finding::{Draft, Outcome, Place, Report, Severity, Source, Span};
+use weir_policy::finding::{Draft, Outcome, Place, Report, Severity, Source};
 use weir_policy::reader::decode;
 
 /// A configuration language that Weir reads.
@@ -39,6 +45,8 @@ pub struct Options {
     pub rate: Option<Rate>,
     /// The interface of lines that name none, as `tc class show dev NAME` prints them.
     pub device: Option<String>,
+    /// The text of the `network.json` beside LibreQoS's `ShapedDevices.csv`.
+    pub network: Option<String>,
 }
 
 /// The fate of a statement.
@@ -115,24 +123,28 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
     let policies = sketches.into_iter().filter_map(|sketch| imported(sketch, &mut reading));
     let policies: Vec<_> = policies.collect();
     if policies.is_empty() && !reading.report.failed() {
-        let reasons = reading.reasons();
-        let lost = !reasons.is_empty();
-        let why = reading.why_empty.filter(|_| !lost).unwrap_or("the file shapes no interface");
-        let mut message = format!("{why}, so there is no policy to write");
-        if lost {
-            message += &format!(": {}", reasons.join("; "));
-        }
-        let draft = Draft::new(&codes::NOTHING_IMPORTED, Span::default(), message);
-        let summary = language.summary;
-        let cure = || match lost {
-            true => "write a policy by hand for what Weir does not have".to_owned(),
-            false => format!("check that the file is {summary}"),
-        };
-        let way_out = reading.way_out.filter(|_| !lost);
-        reading.report.push(draft.cure(way_out.map_or_else(cure, str::to_owned)));
+        nothing(language, &mut reading);
     }
     let (report, lines) = reading.finish();
     report.finish(Some(Import { policies, lines }))
+}
+
+/// Reports that no policy came of the file, with the reasons of what is lost.
+fn nothing(language: &Language, reading: &mut Reading) {
+    let reasons = reading.reasons();
+    let lost = !reasons.is_empty();
+    let why = reading.why_empty.filter(|_| !lost).unwrap_or("the file shapes no interface");
+    let mut message = format!("{why}, so there is no policy to write");
+    if lost {
+        message += &format!(": {}", reasons.join("; "));
+    }
+    let cure = match lost {
+        true => "write a policy by hand for what Weir does not have".to_owned(),
+        false => format!("check that the file is {}", language.summary),
+    };
+    let cure = reading.way_out.filter(|_| !lost).map_or(cure, str::to_owned);
+    let span = reading.first_lost().unwrap_or_default();
+    reading.report.push(Draft::new(&codes::NOTHING_IMPORTED, span, message).cure(cure));
 }
 
 /// Writes a sketch as a policy and checks it.
@@ -174,4 +186,13 @@ pub(crate) fn tc_burst(burst: u64, rate: u64) -> u64 {
 }
 
 /// The languages in the order of the help.
-pub const LANGUAGES: &[Language] = &[altq::LANGUAGE, pf::LANGUAGE, tc::LANGUAGE];
+pub const LANGUAGES: &[Language] = &[
+    altq::LANGUAGE,
+    pf::LANGUAGE,
+    tc::LANGUAGE,
+    sqm::LANGUAGE,
+    systemd::LANGUAGE,
+    routeros::LANGUAGE,
+    mqc::LANGUAGE,
+    libreqos::LANGUAGE,
+];

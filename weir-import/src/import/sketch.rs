@@ -5,7 +5,7 @@
 
 use super::Options;
 use super::lines::{LineId, Reading};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use weir_core::units::Rate;
 use weir_policy::codes;
@@ -47,6 +47,8 @@ pub(super) struct Sketch {
     pub parameters: Vec<Key>,
     pub classes: Vec<Class>,
     pub order: Order,
+    /// Whether rates may together be more than there is.
+    pub oversubscribed: bool,
 }
 
 /// A class of a sketch.
@@ -109,6 +111,7 @@ impl Sketch {
             parameters: Vec::new(),
             classes: Vec::new(),
             order: Order::First,
+            oversubscribed: false,
         }
     }
 
@@ -128,6 +131,17 @@ impl Sketch {
         }
     }
 
+    /// Puts a class with the link's rate above all classes of `htb`, of which those at the top
+    /// could not borrow; to be called when no class is added any more.
+    pub(super) fn under_link(&mut self, line: LineId) {
+        let mut link = Class::new("link", None, line);
+        link.rate = Some(self.rate);
+        for class in &mut self.classes {
+            class.parent = Some(class.parent.map_or(0, |parent| parent + 1));
+        }
+        self.classes.insert(0, link);
+    }
+
     /// Completes it to a policy that Weir accepts.
     pub(super) fn complete(&mut self, reading: &mut Reading) {
         self.rate = self.rate.max(1);
@@ -137,7 +151,10 @@ impl Sketch {
             return;
         }
         self.give_interior_classes_leaves(reading);
-        self.fit_rates(reading);
+        match self.oversubscribed {
+            true => self.oversubscribe(),
+            false => self.fit_rates(reading),
+        }
         self.correct_names(reading);
         self.order_rules(reading);
     }
@@ -173,8 +190,24 @@ impl Sketch {
         }
     }
 
-    fn is_parent(&self, class: usize) -> bool {
-        self.classes.iter().any(|other| other.parent == Some(class))
+    /// Writes `oversubscribe` where rates are together more than there is.
+    fn oversubscribe(&mut self) {
+        let mut sums: BTreeMap<Option<usize>, u64> = BTreeMap::new();
+        for class in &self.classes {
+            let sum = sums.entry(class.parent).or_default();
+            *sum = sum.saturating_add(class.rate.unwrap_or(0));
+        }
+        for (parent, sum) in sums {
+            let whole = parent.map_or(Some(self.rate), |at| self.classes[at].rate);
+            if whole.is_none_or(|whole| sum <= whole) {
+                continue;
+            }
+            let keys = match parent {
+                Some(at) => &mut self.classes[at].keys,
+                None => &mut self.link,
+            };
+            keys.push(("oversubscribe", "true".to_owned()));
+        }
     }
 
     fn give_interior_classes_leaves(&mut self, reading: &mut Reading) {
@@ -215,10 +248,13 @@ impl Sketch {
     /// Scales down children that are promised more than their parent has, from the top.
     fn fit_rates(&mut self, reading: &mut Reading) {
         let leaves = self.leaves_below();
+        let mut below: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
+        for (at, class) in self.classes.iter().enumerate() {
+            below.entry(class.parent).or_default().push(at);
+        }
         let mut open = vec![None];
         while let Some(parent) = open.pop() {
-            let children: Vec<usize> =
-                (0..self.classes.len()).filter(|&at| self.classes[at].parent == parent).collect();
+            let children = below.get(&parent).cloned().unwrap_or_default();
             let whole = match parent {
                 Some(parent) => self.classes[parent].rate,
                 None => Some(self.rate),
@@ -228,7 +264,7 @@ impl Sketch {
             let fitted = whole.and_then(|whole| fit(&rates, whole)).unwrap_or_default();
             let rated = children.iter().filter(|&&at| self.classes[at].rate.is_some());
             for (at, rate) in rated.copied().zip(fitted).collect::<Vec<_>>() {
-                let leaf = !self.is_parent(at);
+                let leaf = !below.contains_key(&Some(at));
                 let class = &mut self.classes[at];
                 class.rate = Some(rate);
                 class.pin(leaf);
@@ -238,14 +274,15 @@ impl Sketch {
                 );
                 reading.approximated(class.line, note);
             }
-            open.extend(children.into_iter().filter(|&at| self.is_parent(at)).map(Some));
+            open.extend(children.into_iter().map(Some).filter(|at| below.contains_key(at)));
         }
     }
 
     /// For each class the number of leaves below it; 1 for a leaf.
     fn leaves_below(&self) -> Vec<u64> {
         let mut leaves = vec![0; self.classes.len()];
-        for leaf in (0..self.classes.len()).filter(|&at| !self.is_parent(at)) {
+        let parents: BTreeSet<usize> = self.classes.iter().filter_map(|one| one.parent).collect();
+        for leaf in (0..self.classes.len()).filter(|at| !parents.contains(at)) {
             let mut above = Some(leaf);
             while let Some(at) = above {
                 leaves[at] += 1;
@@ -393,7 +430,7 @@ pub(super) fn rate_value(bits_per_second: u64) -> String {
 /// Names with `-own` and a number appended stay below the 64 bytes of a class's name.
 const NAME_MAX: usize = 48;
 /// Bound: classes of an imported interface; a file with more is refused.
-const CLASSES_MAX: usize = 4096;
+const CLASSES_MAX: usize = 1 << 15;
 /// The most rules that Linux's order can distinguish.
 const PRIO_MAX: usize = 65_535;
 /// The assumed rate of an interface without one.

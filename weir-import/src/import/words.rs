@@ -181,3 +181,39 @@ pub(super) fn with_letter(text: &str, [kilo, mega, giga]: [u64; 3]) -> Option<u6
     };
     scaled(millionths, unit)
 }
+
+/// Splits a line into words as [`split`] does, where quotes hold blanks together: `a='b c'` is the
+/// word `a=b c`. In double quotes a backslash escapes the next character.
+pub(super) fn split_quoted(line: &str, offset: usize) -> Vec<Word> {
+    let mut words = Vec::new();
+    let mut chars = line.char_indices().peekable();
+    while let Some(&(start, first)) = chars.peek() {
+        if first.is_whitespace() {
+            chars.next();
+            continue;
+        }
+        if first == '#' {
+            break;
+        }
+        let (mut text, mut quote, mut end) = (String::new(), None, start);
+        while let Some(&(at, c)) = chars.peek() {
+            if quote.is_none() && c.is_whitespace() {
+                break;
+            }
+            chars.next();
+            end = at + c.len_utf8();
+            match c {
+                '\'' | '"' if quote.is_none() => quote = Some(c),
+                _ if quote == Some(c) => quote = None,
+                '\\' if quote != Some('\'') => {
+                    let next = chars.next();
+                    end = next.map_or(end, |(at, c)| at + c.len_utf8());
+                    text.extend(next.map(|row| row.1));
+                }
+                c => text.push(c),
+            }
+        }
+        words.push(Word { text, span: Span { start: offset + start, end: offset + end } });
+    }
+    words
+}

@@ -480,7 +480,8 @@ fn a_round_trip_is_a_fixed_point_for_samples() {
         for path in files.map(|file| file.expect("it can be listed").path()) {
             let Ok(bytes) = std::fs::read(&path) else { continue };
             let reader = import::find(language).expect("rows name languages");
-            let options = Options { rate: Rate::new(100_000_000), device: None };
+            let options =
+                Options { rate: Rate::new(100_000_000), device: None, ..Options::default() };
             let outcome = import::read(reader, &bytes, "f", &options);
             let policies = outcome.plan.map_or_else(Vec::new, |import| import.policies);
             for one in &policies {

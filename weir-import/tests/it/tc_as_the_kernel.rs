@@ -16,7 +16,12 @@ class add dev a parent 1:1 classid 1:30 htb rate 10mbit
 fn read(text: &str, rate: Option<&str>) -> Import {
     let language = import::find("tc").expect("it is a language");
     let rate = rate.map(|rate| rate.parse().expect("rows hold rates"));
-    let outcome = import::read(language, text.as_bytes(), "f", &Options { rate, device: None });
+    let outcome = import::read(
+        language,
+        text.as_bytes(),
+        "f",
+        &Options { rate, device: None, ..Options::default() },
+    );
     assert!(outcome.plan.is_some(), "{text}\n{:#?}", outcome.findings);
     let import = outcome.plan.expect("errors were ruled out");
     for one in &import.policies {
@@ -518,7 +523,7 @@ fn an_export_has_no_rate_that_tc_reads_as_none() {
 fn check_queue(discipline: &str, wanted: Result<(&str, Fate, &str), &str>) {
     let head = "tc qdisc add dev a root ";
     let language = import::find("tc").expect("it is a language");
-    let options = Options { rate: "1 Mbit/s".parse().ok(), device: None };
+    let options = Options { rate: "1 Mbit/s".parse().ok(), device: None, ..Options::default() };
     let text = format!("{head}{discipline}\n");
     let outcome = import::read(language, text.as_bytes(), "f", &options);
     let finding = outcome.findings.iter().find(|one| one.code == "W403");

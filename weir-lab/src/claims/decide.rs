@@ -70,6 +70,19 @@ pub enum Decision {
     Untried,
 }
 
+/// The evidence that a fact which holds gives of the historic machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// A row that reads it fails in the sound run: it tells the two machines apart.
+    TellsApart,
+    /// Its rows hold, and the sound run has no such figure to compare with.
+    NoCounterpart,
+    /// It holds in the sound run, too.
+    InBoth,
+    /// Any scheduler meets it: only checks of the set-up read it.
+    AnyScheduler,
+}
+
 /// A fact that no row reads.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,6 +115,18 @@ impl Decision {
 }
 
 impl Decided {
+    /// Returns what the fact is evidence of; `None` if it does not hold.
+    pub fn evidence(&self) -> Option<Evidence> {
+        let differs = |reading: &Reading| !reading.is_check && reading.sound_too == Some(false);
+        match () {
+            () if self.decision != Decision::Holds => None,
+            () if self.is_check() => Some(Evidence::AnyScheduler),
+            () if self.sound_too => Some(Evidence::InBoth),
+            () if self.readings.iter().any(differs) => Some(Evidence::TellsApart),
+            () => Some(Evidence::NoCounterpart),
+        }
+    }
+
     /// Returns whether nothing but checks of the set-up read it.
     pub fn is_check(&self) -> bool {
         !self.readings.is_empty() && self.readings.iter().all(|reading| reading.is_check)
@@ -264,6 +289,44 @@ mod tests {
             let unknown: Vec<_> = named.difference(&known).collect();
             assert!(unknown.is_empty(), "{}: no such fact: {unknown:?}", paper.key);
         }
+    }
+
+    #[test]
+    fn a_fact_that_holds_is_evidence_only_where_the_sound_run_differs() {
+        use Evidence::{AnyScheduler, InBoth, NoCounterpart, TellsApart};
+        let check = |rows: &[(bool, Option<bool>)], expected: Evidence| {
+            let reading = |&(is_check, sound_too): &(bool, Option<bool>)| Reading {
+                row: String::new(),
+                is_check,
+                verdict: Verdict::Holds,
+                under: None,
+                sound_too,
+            };
+            let decided = Decided {
+                paper: String::new(),
+                fact: Fact {
+                    id: String::new(),
+                    at: String::new(),
+                    kind: super::super::FactKind::Statement,
+                    says: String::new(),
+                    values: Vec::new(),
+                    unit: None,
+                },
+                decision: Decision::Holds,
+                readings: rows.iter().map(reading).collect(),
+                sound_too: rows.iter().all(|row| row.0 || row.1 == Some(true)),
+                holds_under: Vec::new(),
+                because: Vec::new(),
+                shown_by: Vec::new(),
+            };
+            assert_eq!(decided.evidence(), Some(expected), "{rows:?}");
+            let fails = Decided { decision: Decision::Fails, ..decided };
+            assert_eq!(fails.evidence(), None);
+        };
+        check(&[(true, None)], AnyScheduler);
+        check(&[(false, Some(true)), (true, None)], InBoth);
+        check(&[(false, Some(true)), (false, Some(false))], TellsApart);
+        check(&[(false, Some(true)), (false, None)], NoCounterpart);
     }
 
     #[test]

@@ -165,10 +165,13 @@ impl Claim {
         if let Some(name) = &self.figure {
             let figure = measured.figures.get(name);
             let figure = figure.ok_or_else(|| format!("no figure `{name}` was measured"))?;
+            let holds = self.suits(0, figure.mean, measured)?;
+            let near = if holds { self.near(figure.mean, measured) } else { None };
+            let near = near.unwrap_or_default();
             return Ok(Held {
                 expected: self.expectation(&figure.unit),
-                measured: with_unit(&shown(figure.mean), &figure.unit),
-                holds: self.suits(0, figure.mean, measured)?,
+                measured: with_unit(&shown(figure.mean), &figure.unit) + &near,
+                holds,
             });
         }
         let name = self.series.as_deref().unwrap_or_default();
@@ -184,6 +187,22 @@ impl Claim {
             measured: format!("{suited} of {count} values"),
             holds: suited == count && values.len() == count && count > 0,
         })
+    }
+
+    /// Says how near a value that holds is to the end of its tolerance, where nine tenths or more
+    /// of that are used up.
+    fn near(&self, value: f64, measured: &Measured) -> Option<String> {
+        let expected = match self.value.as_ref()? {
+            Target::Number(number) => *number,
+            Target::Figure(name) => measured.value(name)? * self.times,
+        };
+        let off = (value - expected).abs();
+        let (used, allowed, unit) = match self.within? {
+            Tolerance::Absolute(allowed) => (off, allowed, ""),
+            Tolerance::Percent(allowed) => (100.0 * off / expected.abs(), allowed, " %"),
+        };
+        let is_near = allowed > 0.0 && used >= NEAR * allowed;
+        is_near.then(|| format!(" (off by {used:.2} of {}{unit} allowed)", shown(allowed)))
     }
 
     /// Returns whether the value at `index` is as claimed.
@@ -265,6 +284,9 @@ impl Tolerance {
     }
 }
 
+/// The part of a tolerance from which on a row that holds says how near it is to failing.
+const NEAR: f64 = 0.9;
+
 fn with_unit(number: &str, unit: &str) -> String {
     if unit.is_empty() { number.to_owned() } else { format!("{number} {unit}") }
 }
@@ -325,6 +347,30 @@ mod tests {
         check("series = \"z\"\nvalues = [1]\nwithin = 0", Fails);
         check("series = \"z\"\nat_most = 2", Holds);
         check("series = \"z\"\nat_most = 1.5", Fails);
+    }
+
+    #[test]
+    fn a_row_that_holds_by_little_says_how_near_it_is() {
+        let check = |claim: &str, expected: &str| {
+            let text = format!(
+                "title = \"a\"\nsection = \"a\"\nquestion = \"a\"\nmeasure = \"a\"\n[[claim]]\n\
+                 id = \"a\"\nsays = \"a\"\nera = \"sound\"\nfrom = \"a\"\nkind = \"goal\"\n\
+                 figure = \"x\"\n{claim}"
+            );
+            let sheet = Sheet::parse(&text, "p", "i").unwrap_or_else(|error| panic!("{error}"));
+            let mut measured = Measured::default();
+            measured.figure("x", 104.8, "kbit/s").figure("y", 50.0, "kbit/s");
+            let rows = judge(&sheet, Era::Sound, Ok(&measured));
+            assert_eq!(rows[0].measured, expected, "{claim}");
+        };
+        let near = "104.8 kbit/s (off by 4.80 of 5 % allowed)";
+        check("value = 100\nwithin = \"5 %\"", near);
+        check("value = \"y\"\ntimes = 2\nwithin = \"5 %\"", near);
+        check("value = 100\nwithin = 5", "104.8 kbit/s (off by 4.80 of 5 allowed)");
+        check("value = 100\nwithin = \"6 %\"", "104.8 kbit/s");
+        check("value = 100\nwithin = \"4 %\"", "104.8 kbit/s");
+        check("value = 104.8\nwithin = 0", "104.8 kbit/s");
+        check("at_most = 105", "104.8 kbit/s");
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub enum RowKind {
     Number,
     /// A check of the set-up: it is true of every scheduler.
     Check,
-    /// A run that shows why another row fails.
+    /// A run that shows why another row fails, or what was tried to find that.
     Cause,
     /// A goal that Weir set for itself.
     Goal,

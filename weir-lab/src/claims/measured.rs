@@ -1,16 +1,17 @@
 //! The measurements of an experiment: named figures and series for claims, plots and tables for
 //! people.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use weir_show::{Plot, Setup};
 
 /// All results of one run of an experiment.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// Figures by name, used by claims.
     pub figures: BTreeMap<String, Figure>,
     /// Series by name, used by claims too.
+    #[serde(deserialize_with = "series")]
     pub series: BTreeMap<String, Vec<f64>>,
     /// The plots of the report.
     pub plots: Vec<Plot>,
@@ -20,25 +21,28 @@ pub struct Measured {
     pub setup: Option<Setup>,
     /// Why figures whose names begin with a key were not measured here, such as a program that is
     /// not installed; claims about them cannot be tested.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<String, String>,
 }
 
 /// A number with its unit.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The mean over all seeds.
+    #[serde(deserialize_with = "number")]
     pub mean: f64,
     /// The value of the lowest seed.
+    #[serde(deserialize_with = "number")]
     pub low: f64,
     /// The value of the highest seed.
+    #[serde(deserialize_with = "number")]
     pub high: f64,
     /// Such as `Mbit/s`; empty for ratios.
     pub unit: String,
 }
 
 /// A table of rows.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Table {
     /// The heading above the table.
     pub title: String,
@@ -111,6 +115,19 @@ impl Measured {
         all.series.values_mut().flatten().for_each(|value| *value /= count);
         Some(all)
     }
+}
+
+/// Reads a number; JSON has `null` for one that is not finite.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+}
+
+fn series<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Vec<f64>>, D::Error> {
+    let all = BTreeMap::<String, Vec<Option<f64>>>::deserialize(from)?;
+    let values = |values: Vec<Option<f64>>| {
+        values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect()
+    };
+    Ok(all.into_iter().map(|(name, all)| (name, values(all))).collect())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The folder `papers/`, which is compiled into the program: papers and their experiments.
 
 use super::fact::Fact;
+use super::figure::PaperFigure;
 use super::sheet::{Claim, Paper, Sheet};
 use include_dir::{Dir, include_dir};
 
@@ -61,6 +62,17 @@ impl PaperSet {
     /// When the list cannot be read: which and why. A test reads all of them.
     pub fn facts(paper: &Paper) -> Result<Vec<Fact>, String> {
         Fact::parse_all(text(&paper.key, "facts.toml")?, &paper.key)
+    }
+
+    /// Returns the figures and tables of a paper, in its order.
+    ///
+    /// # Errors
+    /// When the list cannot be read: which and why. A test reads all of them.
+    pub fn paper_figures(paper: &Paper) -> Result<Vec<PaperFigure>, String> {
+        match paper.states_facts() {
+            true => PaperFigure::parse_all(text(&paper.key, "figures.toml")?, &paper.key),
+            false => Ok(Vec::new()),
+        }
     }
 
     /// Returns every file of a paper's folder with its path below the repository's root: its list
@@ -170,6 +182,7 @@ fn name<'a>(folder: &'a Dir<'_>) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::figure::Draw;
     use super::*;
 
     #[test]
@@ -200,6 +213,28 @@ mod tests {
             ids.sort_unstable();
             let twice = ids.windows(2).find(|pair| pair[0] == pair[1]);
             assert!(ids.len() > 10 && twice.is_none(), "{}: {twice:?}", paper.key);
+        }
+    }
+
+    /// The list in `paper.toml` is what the paper has; each has its entry, in the same order.
+    #[test]
+    fn every_figure_and_table_of_every_paper_has_an_entry() {
+        let set = PaperSet::open().unwrap_or_else(|error| panic!("{error}"));
+        for paper in set.papers.iter().filter(|paper| paper.states_facts()) {
+            let all = PaperSet::paper_figures(paper).unwrap_or_else(|error| panic!("{error}"));
+            let numbers: Vec<&str> = all.iter().map(|one| one.number.as_str()).collect();
+            assert_eq!(numbers, paper.figures, "{}", paper.key);
+            let facts = PaperSet::facts(paper).unwrap_or_else(|error| panic!("{error}"));
+            for one in &all {
+                let place = format!("{} {}", paper.key, one.number);
+                let sheet = |id: &str| set.of(paper).any(|sheet| sheet.id == id);
+                assert!(one.sheet.as_deref().is_none_or(sheet), "{place}: no such experiment");
+                assert_eq!(one.sheet.is_none(), one.draw == Draw::Nothing, "{place}");
+                assert!(one.draw != Draw::Nothing || one.missing.is_some(), "{place}: why");
+                assert_eq!(one.draw == Draw::Figures, !one.lines.is_empty(), "{place}");
+                let known = |id: &&String| facts.iter().any(|fact| fact.id == **id);
+                assert_eq!(one.facts.iter().find(|id| !known(id)), None, "{place}");
+            }
         }
     }
 

@@ -6,8 +6,8 @@ use super::judge::{Judged, judge, judge_on_sound};
 use super::measured::Measured;
 use super::paper_set;
 use super::sheet::{Era, Eras, Sheet};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -62,6 +62,17 @@ pub struct Outcome<'a> {
     pub measured: Result<Measured, String>,
     /// The claims, each with its verdict.
     pub claims: Vec<Judged>,
+}
+
+/// The measurements of an experiment's run, as `weir lab run --format json` printed it.
+#[derive(Deserialize)]
+pub struct Stored {
+    /// The id of the experiment.
+    pub id: String,
+    /// The historic or the sound variant.
+    pub era: Era,
+    /// The measurements, or why there are none.
+    pub measured: Result<Measured, String>,
 }
 
 impl<'a> Run<'a> {
@@ -186,6 +197,21 @@ pub fn run<'a>(
         Some(Outcome { id: &sheet.id, sheet, era, measured, claims })
     };
     let mut outcomes: Vec<Outcome<'a>> = rows.into_iter().filter_map(outcome).collect();
+    null_test(&mut outcomes);
+    outcomes
+}
+
+/// Judges stored measurements by these experiments' claims, in the order of the experiments. What
+/// is stored of others is left out; of an experiment that is stored twice the later one counts.
+pub fn of_stored<'a>(sheets: &[&'a Sheet], stored: &[Stored]) -> Vec<Outcome<'a>> {
+    let eras = |&sheet: &&'a Sheet| Era::ALL.map(|era| (sheet, era));
+    let outcome = |(sheet, era): (&'a Sheet, Era)| {
+        let is_it = |one: &&Stored| one.id == sheet.id && one.era == era;
+        let measured = stored.iter().rev().find(is_it)?.measured.clone();
+        let claims = judge(sheet, era, measured.as_ref().map_err(String::as_str));
+        Some(Outcome { id: &sheet.id, sheet, era, measured, claims })
+    };
+    let mut outcomes: Vec<Outcome<'a>> = sheets.iter().flat_map(eras).filter_map(outcome).collect();
     null_test(&mut outcomes);
     outcomes
 }

@@ -23,9 +23,12 @@ pub struct Paper {
     /// Its position among the papers.
     #[serde(default)]
     pub order: u32,
-    /// The experiment that stands for it at the head of the report.
+    /// The experiment whose picture, `docs/pictures/ID.svg`, its page shows.
     #[serde(default)]
     pub picture: Option<String>,
+    /// Every figure and table in it, as it names them.
+    #[serde(default)]
+    pub figures: Vec<String>,
 }
 
 /// One experiment with its claims.
@@ -250,6 +253,16 @@ impl Eras {
 }
 
 impl Sheet {
+    /// Returns how a figure of the historic run is called in the sound one.
+    pub fn sound_name(&self, name: &str) -> String {
+        let begins = |key: &&String| name.starts_with(key.as_str());
+        let longest = self.counterpart.keys().filter(begins).max_by_key(|key| key.len());
+        longest.map_or_else(
+            || name.to_owned(),
+            |key| format!("{}{}", self.counterpart[key], &name[key.len()..]),
+        )
+    }
+
     /// Reads the sheet of the experiment `id` of `paper`.
     ///
     /// # Errors
@@ -315,13 +328,7 @@ impl Claim {
     /// Returns this claim about the figures of the sound run.
     pub(super) fn on_sound(&self, sheet: &Sheet) -> Self {
         let mut claim = self.clone();
-        let rename = |name: &mut String| {
-            let begins = |key: &&String| name.starts_with(key.as_str());
-            let longest = sheet.counterpart.keys().filter(begins).max_by_key(|key| key.len());
-            if let Some(key) = longest {
-                *name = format!("{}{}", sheet.counterpart[key], &name[key.len()..]);
-            }
-        };
+        let rename = |name: &mut String| *name = sheet.sound_name(name);
         claim.figure.iter_mut().chain(&mut claim.series).for_each(rename);
         let targets = [
             &mut claim.value,

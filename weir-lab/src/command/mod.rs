@@ -32,9 +32,13 @@ pub fn run(task: Task, output: &Output) -> Exit {
 fn run_request(request: Request, set: &PaperSet, output: &Output) -> Exit {
     let found = experiments::find(&request.which.name);
     let own = found.and_then(|found| Some((found, found.own?)));
-    if request.plot.is_some() && (request.live || !own.is_some_and(|(_, own)| own.draws)) {
-        return output
-            .refuse("`--plot` draws `score` or `tcp-kernel`; `weir lab report` has the rest");
+    let sheets = set.select(&request.which.name);
+    let draws = !sheets.is_empty() || own.is_some_and(|(_, own)| own.draws);
+    if request.plot.is_some() && (request.live || !draws) {
+        return output.refuse(
+            "`--plot` draws simulated experiments of papers, `score` and `tcp-kernel`; `weir lab \
+             report` has all of the papers",
+        );
     }
     if request.live {
         return run_live(request, set, output);
@@ -42,9 +46,8 @@ fn run_request(request: Request, set: &PaperSet, output: &Output) -> Exit {
     if request.file.is_some() && !own.is_some_and(|(_, own)| own.takes_file) {
         return output.refuse(&format!("`{}` runs no scenario from a file", request.which.name));
     }
-    let sheets = set.select(&request.which.name);
     if request.file.is_none() && !sheets.is_empty() {
-        return papers::run(set, &sheets, &request.which, request.only.as_deref(), output);
+        return papers::run(set, &sheets, &request, output);
     }
     let Some((found, own)) = own else {
         return unknown(&request.which, set, output);

@@ -4,12 +4,14 @@ use super::{eras, threads};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::io::{IsTerminal, stderr};
-use weir_cli::lab::{Era, Which};
+use weir_cli::lab::{Era, Request, Which};
 use weir_cli::output::{Exit, Format, Output};
+use weir_cli::picture::Files;
 use weir_host::signals::StopSignal;
 use weir_lab::claims::{self, Decided, Fact, Judged, Outcome, PaperSet, Sheet, Verdict, decide};
 use weir_lab::experiments;
-use weir_lab::report::{Headline, Tally, fact_line};
+use weir_lab::report::{Headline, Tally, fact_line, pictures};
+use weir_show::Picture;
 
 /// An experiment in the list.
 #[derive(Serialize)]
@@ -108,19 +110,21 @@ struct Told<'a> {
 }
 
 /// Runs these experiments; exits 1 if a claim fails without a reason, 130 after a stop.
-pub fn run(
-    set: &PaperSet,
-    sheets: &[&Sheet],
-    which: &Which,
-    only: Option<&str>,
-    output: &Output,
-) -> Exit {
+pub fn run(set: &PaperSet, sheets: &[&Sheet], request: &Request, output: &Output) -> Exit {
+    let (which, only) = (&request.which, request.only.as_deref());
+    let files = match Files::open(request.plot.as_deref(), None) {
+        Ok(files) => files,
+        Err(error) => return output.refuse(&error),
+    };
     let Measurement { outcomes, asked } = match measure(sheets, which, only) {
         Ok(measurement) => measurement,
         Err(error) => return output.refuse(&error),
     };
     if asked == 0 {
         return output.refuse(NO_CLAIM);
+    }
+    if let Err(error) = draw(set, &outcomes, files) {
+        return output.refuse(&error);
     }
     let facts = match decided(set, sheets, &outcomes) {
         Ok(facts) => facts,
@@ -144,6 +148,22 @@ pub fn run(
         }
     }
     ended(&outcomes, asked, output)
+}
+
+/// Draws what was measured, if a file was asked for.
+fn draw(set: &PaperSet, outcomes: &[Outcome<'_>], files: Files) -> Result<(), String> {
+    if !files.any() {
+        return Ok(());
+    }
+    let parts = pictures(set, outcomes);
+    let first = outcomes.first().map(|outcome| outcome.sheet);
+    let title = match first {
+        Some(sheet) if outcomes.iter().all(|outcome| outcome.id == sheet.id) => {
+            format!("{}: {}", sheet.id, sheet.title)
+        }
+        _ => "The papers rebuilt".to_owned(),
+    };
+    files.write_picture(&Picture { title, about: ABOUT.to_owned(), parts })
 }
 
 /// Runs these experiments on real packets, and prints each as it ends; exits as [`run`] does.
@@ -277,4 +297,6 @@ fn bar() -> ProgressBar {
 
 const PART: &str = "With `--only` or one era rows are left out: facts may be decided by fewer \
                     rows, and what holds in the sound run, too, may not be seen.\n";
+const ABOUT: &str =
+    "historic: the scheduler and machine of the paper; sound: one without their faults";
 const NO_CLAIM: &str = "no claim matches; `--only` must be part of a claim's id or sentence";

@@ -1,15 +1,23 @@
 //! `weir lab report`: writes the results of experiments for people.
 
 use super::papers::Measurement;
-use super::{of_no_paper, papers};
-use std::path::Path;
+use super::{eras, of_no_paper, papers};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use weir_cli::input;
 use weir_cli::lab::Report;
 use weir_cli::output::{Exit, Output};
-use weir_cli::whole_file::{self, WholeFile};
-use weir_lab::claims::{Decided, Outcome, PaperSet, decide};
+use weir_cli::whole_file::{self, WholeFile, cannot};
+use weir_lab::claims::{self, Decided, NEVER, Outcome, PaperSet, Sheet, Stored, decide, of_stored};
 use weir_lab::report::{About, Headline, html, markdown};
 
-/// Runs the experiments and writes the report.
+/// The output of `weir lab run --format json`.
+#[derive(Deserialize)]
+struct Results {
+    experiments: Vec<Stored>,
+}
+
+/// Runs the experiments, or reads what they measured, and writes the report.
 pub fn run(report: &Report, set: &PaperSet, output: &Output) -> Exit {
     let sheets = set.select(&report.which.name);
     if sheets.is_empty() {
@@ -22,7 +30,11 @@ pub fn run(report: &Report, set: &PaperSet, output: &Output) -> Exit {
         Ok(file) => file,
         Err(error) => return output.refuse(&error),
     };
-    let Measurement { outcomes, asked } = match papers::measure(&sheets, &report.which, None) {
+    let measurement = match report.from.as_slice() {
+        [] => papers::measure(&sheets, &report.which, None),
+        from => stored(report, &sheets, from),
+    };
+    let Measurement { outcomes, asked } = match measurement {
         Ok(measurement) => measurement,
         Err(error) => return output.refuse(&error),
     };
@@ -41,6 +53,45 @@ pub fn run(report: &Report, set: &PaperSet, output: &Output) -> Exit {
         }
     }
     papers::ended(&outcomes, asked, output)
+}
+
+/// Judges what stored runs measured by the claims of today.
+///
+/// # Errors
+/// When a file is no such result, or pages of everything are asked for and an experiment is
+/// missing.
+fn stored<'a>(
+    report: &Report,
+    sheets: &[&'a Sheet],
+    from: &[PathBuf],
+) -> Result<Measurement<'a>, String> {
+    let mut all = Vec::new();
+    for path in from {
+        let shown = path.display().to_string();
+        let bytes = input::read_whole(path).map_err(|error| cannot("read", &shown, &error))?;
+        let Results { experiments } = serde_json::from_slice(&bytes).map_err(|error| {
+            format!("{shown}: {error}; write what `weir lab run --format json` prints")
+        })?;
+        all.extend(experiments);
+    }
+    let outcomes = of_stored(sheets, &all);
+    let request = claims::Request {
+        eras: eras(report.which.era),
+        only: None,
+        seed: report.which.seed,
+        threads: 1,
+        stop: &NEVER,
+    };
+    let asked = claims::count(sheets, &request);
+    if report.markdown.is_none() {
+        let asked = outcomes.len();
+        return Ok(Measurement { outcomes, asked });
+    }
+    let has = |sheet: &&&Sheet| outcomes.iter().any(|outcome| outcome.id == sheet.id);
+    match sheets.iter().find(|sheet| !has(sheet)) {
+        Some(sheet) => Err(format!("the files have no run of {}; add one to `--from`", sheet.id)),
+        None => Ok(Measurement { outcomes, asked }),
+    }
 }
 
 /// Opens what will be written, before the runs: they would be lost where nothing can be.

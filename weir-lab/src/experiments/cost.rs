@@ -169,12 +169,16 @@ fn operations(counts: &Counts, title: &str, measured: &mut Measured) -> Result<(
     let mut plot = Plot::new(Kind::Bars, title, "operation", "instructions per packet")
         .named(["enqueue", "dequeue"]);
     let four = [("priq", "priq"), ("cbq", counts.cbq), ("dbhpd", "dbhpd"), ("drr", "drr")];
+    let plainest = counts.row("priq", FOUR)?;
+    let plainest = plainest.enqueue.instructions + plainest.dequeue.instructions;
     for (name, scheduler) in four {
         let Row { enqueue, dequeue, .. } = counts.row(scheduler, FOUR)?;
         for (side, count) in [("enqueue", enqueue), ("dequeue", dequeue)] {
             let unit = "instructions";
             measured.figure(format!("{name}.{side}"), count.instructions, unit);
             measured.figure(format!("{name}.{side}.calls"), count.calls, "calls");
+            let relative = count.instructions / plainest;
+            measured.figure(format!("{name}.{side}.relative"), relative, "");
         }
         let sum = enqueue.instructions + dequeue.instructions;
         measured.figure(format!("{name}.sum"), sum, "instructions");

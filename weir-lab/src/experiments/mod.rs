@@ -110,6 +110,7 @@ experiments! {
     sharing_live,
     htb_kernel,
     latency_live,
+    fast_tcp,
     htb_export,
     sharing_sim,
     overload,

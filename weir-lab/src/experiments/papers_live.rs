@@ -156,7 +156,7 @@ mod tests {
     /// Reads lines of `tc` for a link of 1 Gbit/s, as the policies of the sheet have it.
     fn imported(lines: &str) -> String {
         let tc = import::find("tc").unwrap_or_else(|| panic!("tc is a language"));
-        let options = Options { rate: "1 Gbit/s".parse().ok(), device: None };
+        let options = Options { rate: "1 Gbit/s".parse().ok(), device: None, ..Options::default() };
         let outcome = import::read(tc, lines.as_bytes(), "kernel", &options);
         let import = outcome.plan.unwrap_or_else(|| panic!("{lines}: {:?}", outcome.findings));
         let lost = import.lines.iter().filter(|line| line.fate == import::Fate::Lost);

@@ -1,16 +1,20 @@
 //! The facts of papers with their verdicts, a row each, and the sentence that counts them.
 
-use crate::claims::{Decided, Decision, Era, Judged, Outcome, RowKind, Verdict};
+use crate::claims::{Decided, Decision, Era, Evidence, Judged, Outcome, RowKind, Verdict};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// How many facts have each verdict, and apart from them the rows of other kinds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headline {
-    /// Facts of papers that hold.
-    pub holds: usize,
-    /// Facts of these that hold in the sound run, too, and so are no evidence of a fault.
-    pub sound_too: usize,
+    /// Facts that hold and tell the historic machine from a sound one.
+    pub tell_apart: usize,
+    /// Facts that hold, and the sound run has no figure to compare with.
+    pub no_counterpart: usize,
+    /// Facts that hold in both runs, and so are no evidence of a fault.
+    pub in_both: usize,
+    /// Facts that hold with any scheduler.
+    pub any_scheduler: usize,
     /// Facts that hold under one reading of the source and fail under another.
     pub under_one: usize,
     /// Facts that fail, with a cause.
@@ -35,9 +39,13 @@ impl Headline {
     ) -> Self {
         let mut headline = Self::default();
         for decided in facts {
-            headline.sound_too += usize::from(decided.sound_too);
             *match decided.decision {
-                Decision::Holds => &mut headline.holds,
+                Decision::Holds => match decided.evidence() {
+                    Some(Evidence::InBoth) => &mut headline.in_both,
+                    Some(Evidence::AnyScheduler) => &mut headline.any_scheduler,
+                    Some(Evidence::NoCounterpart) => &mut headline.no_counterpart,
+                    Some(Evidence::TellsApart) | None => &mut headline.tell_apart,
+                },
                 Decision::HoldsUnderOne => &mut headline.under_one,
                 Decision::Fails => &mut headline.fails,
                 Decision::FailsCauseUnknown => &mut headline.cause_unknown,
@@ -59,20 +67,29 @@ impl Headline {
     /// Returns the number of facts.
     pub const fn facts(&self) -> usize {
         let open = self.undecidable + self.untried;
-        self.holds + self.under_one + self.fails + self.cause_unknown + self.unexplained + open
+        let fail = self.fails + self.cause_unknown + self.unexplained;
+        self.hold() + self.under_one + fail + open
+    }
+
+    /// Returns the number of facts that hold.
+    pub const fn hold(&self) -> usize {
+        self.tell_apart + self.no_counterpart + self.in_both + self.any_scheduler
     }
 }
 
 impl fmt::Display for Headline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { holds, sound_too, under_one, fails, cause_unknown, .. } = self;
-        let Self { undecidable, untried, .. } = self;
+        let Self { tell_apart, no_counterpart, in_both, any_scheduler, .. } = self;
+        let Self { under_one, fails, cause_unknown, undecidable, untried, .. } = self;
         if self.facts() > 0 {
             write!(
                 f,
-                "Of {} facts of papers {holds} hold ({sound_too} of them in the sound run, too), \
-                 {under_one} hold under one reading of the text and fail under another, {fails} \
-                 fail with a cause that a run shows, {cause_unknown} fail for an unknown cause, \
+                "Of {} facts of papers {tell_apart} tell the historic machine from a sound one: \
+                 they hold in the one run and fail in the other; {no_counterpart} hold and have \
+                 nothing to compare with in the sound run, {in_both} hold in both runs, \
+                 {any_scheduler} with any scheduler; {under_one} hold under one reading of the \
+                 text and fail under another, {fails} fail with a cause that a run shows, \
+                 {cause_unknown} fail for an unknown cause, \
                  {undecidable} cannot be decided here, {untried} are not tried yet",
                 self.facts()
             )?;

@@ -1,10 +1,11 @@
 //! Writes the report: one HTML file that needs no other file.
 
 use super::facts::{Headline, what};
-use super::{About, Tally, overview};
+use super::museum::{self, Museum};
+use super::{About, Tally};
 use crate::claims::{
-    Decided, Decision, Era, Judged, Kind, Measured, Outcome, Paper, PaperSet, Plot, Setup, Sheet,
-    Table, Verdict,
+    Decided, Decision, Era, Judged, Kind, Measured, Outcome, Paper, PaperSet, Plot, RowKind, Setup,
+    Sheet, Table, Verdict,
 };
 use maud::{DOCTYPE, Markup, PreEscaped, html as page};
 use weir_show::{Origin, legend, look, setup_svg, svg};
@@ -13,6 +14,7 @@ use weir_show::{Origin, legend, look, setup_svg, svg};
 pub fn html(set: &PaperSet, outcomes: &[Outcome<'_>], facts: &[Decided], about: &About) -> String {
     let ran = |paper: &&Paper| outcomes.iter().any(|outcome| outcome.sheet.paper == paper.key);
     let papers: Vec<&Paper> = set.papers.iter().filter(ran).collect();
+    let museum = Museum { outcomes, facts };
     let page = page! {
         (DOCTYPE)
         html lang="en" {
@@ -25,10 +27,14 @@ pub fn html(set: &PaperSet, outcomes: &[Outcome<'_>], facts: &[Decided], about: 
             body {
                 h1 { "The papers rebuilt" }
                 p { (Headline::of(facts, outcomes)) "." }
-                (origin(about))
                 (contents(&papers, outcomes, facts))
-                (pictures(&papers, outcomes))
+                details { summary { "How this was made" } (origin(about)) }
+                p { (KEY) }
+                @for paper in papers.iter().filter(|paper| paper.states_facts()) {
+                    (figure_by_figure(paper, &museum))
+                }
                 @for paper in &papers { (of_paper(paper, set, outcomes, facts)) }
+                script { (PreEscaped(museum::SCRIPT)) }
             }
         }
     };
@@ -50,8 +56,9 @@ fn contents(papers: &[&Paper], outcomes: &[Outcome<'_>], facts: &[Decided]) -> M
     page! {
         div.scroll { table.contents {
             thead { tr {
-                th { "paper" } th { "question" } th { "facts that hold" }
-                th { "in the sound run, too" } th { "hold under one reading" }
+                th { "paper" } th { "question" } th { "facts" } th { "tell historic from sound" }
+                th { "no counterpart in sound" } th { "hold in both" }
+                th { "hold with any scheduler" } th { "hold under one reading" }
                 th { "fail, with a cause" } th { "fail, cause unknown" }
                 th { "cannot be decided here" } th { "not tried yet" }
             } }
@@ -61,10 +68,13 @@ fn contents(papers: &[&Paper], outcomes: &[Outcome<'_>], facts: &[Decided]) -> M
                     @let own = facts.iter().filter(|decided| decided.paper == paper.key);
                     @let headline = Headline::of(own, outcomes.iter().filter(of_paper));
                     tr {
-                        td { a href={ "#" (paper.key) } { (paper.key) } }
+                        td { (paper_link(paper)) }
                         td { (paper.question) }
-                        td { (headline.holds) " of " (headline.facts()) }
-                        td { (headline.sound_too) }
+                        td { (headline.facts()) }
+                        td { strong { (headline.tell_apart) } }
+                        td { (headline.no_counterpart) }
+                        td { (headline.in_both) }
+                        td { (headline.any_scheduler) }
                         td { (headline.under_one) }
                         td { (headline.fails) }
                         td { (headline.cause_unknown + headline.unexplained) }
@@ -77,22 +87,25 @@ fn contents(papers: &[&Paper], outcomes: &[Outcome<'_>], facts: &[Decided]) -> M
     }
 }
 
-/// Shows a picture a paper: historic beside sound beside the paper's own values.
-fn pictures(papers: &[&Paper], outcomes: &[Outcome<'_>]) -> Markup {
+/// Links to the figures of a paper, or to its experiments if it has none.
+fn paper_link(paper: &Paper) -> Markup {
+    let place = if paper.states_facts() { "-figures" } else { "" };
+    page! { a href={ "#" (paper.key) (place) } { (paper.key) } }
+}
+
+/// Shows every figure and table of a paper, with links to each.
+fn figure_by_figure(paper: &Paper, museum: &Museum<'_>) -> Markup {
     page! {
-        div.pictures {
-            @for paper in papers {
-                @let plots = overview::plots(paper, outcomes);
-                @if !plots.is_empty() {
-                    section {
-                        h2 { a href={ "#" (paper.key) } { (paper.key) } }
-                        p { (paper.question) }
-                        div.eras {
-                            @for plot in &plots { div.era { (figure(plot)) } }
-                        }
-                    }
+        section.figures id={ (paper.key) "-figures" } {
+            h2 { (paper.key) ", figure by figure" }
+            p { (paper.title) ". " em { (paper.question) } " " (paper.found) }
+            nav {
+                @for number in &paper.figures {
+                    a href={ "#" (museum::id(paper, number)) } { (number) }
                 }
+                a href={ "#" (paper.key) } { "All facts and experiments" }
             }
+            (museum.of(paper))
         }
     }
 }
@@ -116,14 +129,14 @@ fn held(sheet: &Sheet, outcomes: &[Outcome<'_>]) -> Markup {
     let tally = Tally::of(outcomes.iter().filter(of_sheet));
     let all = tally.holds == tally.judged();
     page! {
-        span class=(if all { "holds" } else { "explained" }) {
+        span class=(if all { "holds" } else { "fails" }) {
             (tally.holds) "/" (tally.judged())
         }
     }
 }
 
 /// Formats a sentence of a sheet; text between backticks is code.
-fn prose(text: &str) -> Markup {
+pub(super) fn prose(text: &str) -> Markup {
     let parts = text.split('`').enumerate();
     page! {
         @for (place, part) in parts {
@@ -157,18 +170,28 @@ fn of_paper(paper: &Paper, set: &PaperSet, outcomes: &[Outcome<'_>], facts: &[De
     }
 }
 
+/// Returns the sign before a verdict, for those who do not see its colour.
+fn mark(class: &str) -> &'static str {
+    match class {
+        "holds" => "✓ ",
+        "fails" => "✗ ",
+        "explained" => "◐ ",
+        _ => "",
+    }
+}
+
 /// Shows a fact in a row; its readings and causes are folded below it.
-fn fact(decided: &Decided) -> Markup {
+pub(super) fn fact(decided: &Decided) -> Markup {
     let class = match decided.decision {
         Decision::Holds => "holds",
-        Decision::HoldsUnderOne | Decision::Fails | Decision::FailsCauseUnknown => "explained",
-        Decision::FailsUnexplained => "fails",
+        Decision::HoldsUnderOne => "explained",
+        Decision::Fails | Decision::FailsCauseUnknown | Decision::FailsUnexplained => "fails",
         Decision::Undecidable | Decision::Untried => "absent",
     };
     page! {
         details.fact {
             summary {
-                span class=(class) { (decided.decision.words()) } " "
+                span class=(class) { (mark(class)) (decided.decision.words()) } " "
                 (prose(&decided.fact.says)) " [" (decided.fact.at) "]"
                 @if decided.sound_too { " (in the sound run, too: no evidence of a fault)" }
             }
@@ -206,7 +229,7 @@ fn experiment(sheet: &Sheet, outcomes: &[&Outcome<'_>]) -> Markup {
 }
 
 /// Draws the set-up; a long tree of classes is folded, since what was measured comes below it.
-fn set_up(setup: &Setup) -> Markup {
+pub(super) fn set_up(setup: &Setup) -> Markup {
     let count = setup.classes.len();
     let (nodes, classes) = match count > CLASSES_OPEN {
         true => (
@@ -261,6 +284,11 @@ pub(super) fn beside_paper(sheet: &Sheet, era: Era, plot: &Plot) -> Plot {
 }
 
 fn figure(plot: &Plot) -> Markup {
+    drawn(plot, &str::to_owned)
+}
+
+/// Draws a plot with its title and legend; `label` returns what the legend calls a series.
+pub(super) fn drawn(plot: &Plot, label: &dyn Fn(&str) -> String) -> Markup {
     page! {
         @if let Some(svg) = svg(plot) {
             figure {
@@ -268,7 +296,7 @@ fn figure(plot: &Plot) -> Markup {
                 div.drawn { (PreEscaped(svg)) }
                 div.legend {
                     @for (index, series) in plot.series.iter().enumerate() {
-                        (key(plot, index, &series.name))
+                        (key(plot, index, &label(&series.name)))
                     }
                 }
             }
@@ -285,7 +313,9 @@ fn key(plot: &Plot, index: usize, name: &str) -> Markup {
         Origin::Paper => "hollow",
         _ => "broken",
     };
-    page! { span { i class=(class) style={ "color:" (colour) } {} (name) } }
+    // Black is ink, which is light on a dark screen.
+    let style = (colour != INK).then(|| format!("color:{colour}"));
+    page! { span { i class=(class) style=[style] {} (name) } }
 }
 
 /// Long tables are folded: their plot shows the same.
@@ -316,19 +346,36 @@ fn rows_of(table: &Table, titled: bool) -> Markup {
     }
 }
 
-/// Formats the paper's and the measured values in one table.
+/// Formats the paper's and the measured values: what the paper states first, Weir's own rows
+/// folded below.
 fn claims(outcomes: &[&Outcome<'_>]) -> Markup {
-    let rows = || outcomes.iter().flat_map(|outcome| &outcome.claims);
+    let all = || outcomes.iter().flat_map(|outcome| &outcome.claims);
+    let (of_paper, own): (Vec<&Judged>, Vec<&Judged>) =
+        all().partition(|claim| claim.kind.may_read_a_fact() || claim.kind == RowKind::Ns2);
+    let failing = own.iter().filter(|claim| claim.verdict != Verdict::Holds).count();
     page! {
-        @if rows().next().is_some() {
-            div.scroll {
-                table.claims {
-                    thead { tr {
-                        th { "claim" } th { "what" } th { "era" } th { "source" } th { "expected" }
-                        th { "measured" } th { "verdict" }
-                    } }
-                    tbody { @for claim in rows() { (claim_row(claim)) } }
+        @if !of_paper.is_empty() { (claim_table(&of_paper)) }
+        @if !own.is_empty() {
+            details.own {
+                summary {
+                    "Weir's own: " (own.len()) " rows of models, goals and causes"
+                    @if failing > 0 { ", " span.fails { (failing) " of them do not hold" } }
                 }
+                (claim_table(&own))
+            }
+        }
+    }
+}
+
+fn claim_table(claims: &[&Judged]) -> Markup {
+    page! {
+        div.scroll {
+            table.claims {
+                thead { tr {
+                    th { "claim" } th { "what" } th { "era" } th { "source" } th { "expected" }
+                    th { "measured" } th { "verdict" }
+                } }
+                tbody { @for claim in claims { (claim_row(claim)) } }
             }
         }
     }
@@ -337,8 +384,7 @@ fn claims(outcomes: &[&Outcome<'_>]) -> Markup {
 fn claim_row(claim: &Judged) -> Markup {
     let class = match claim.verdict {
         Verdict::Holds => "holds",
-        Verdict::Fails => "fails",
-        Verdict::FailsBecause | Verdict::FailsCauseUnknown => "explained",
+        Verdict::Fails | Verdict::FailsBecause | Verdict::FailsCauseUnknown => "fails",
         Verdict::NotReproduced => "absent",
     };
     page! {
@@ -352,7 +398,7 @@ fn claim_row(claim: &Judged) -> Markup {
             td { (claim.section) }
             td title=(claim.from) { (prose(&claim.expected)) }
             td { (claim.measured) }
-            td class=(class) { (claim.verdict.words()) }
+            td class=(class) { (mark(class)) (claim.verdict.words()) }
         }
     }
 }
@@ -373,10 +419,18 @@ fn choices(sheet: &Sheet) -> Markup {
     }
 }
 
+/// The colour of what has no colour of its own.
+const INK: &str = "#000000";
 /// Tables with more rows are folded.
 const ROWS_OPEN: usize = 12;
 /// Trees with more classes are folded.
 const CLASSES_OPEN: usize = 16;
+/// How the pictures are to be read.
+const KEY: &str = "Each picture has what the rebuilt machine does (historic: the scheduler, driver \
+                   and clock of the paper), what a sound scheduler does on a machine that adds \
+                   nothing (sound), and the paper's own values, on the same axes. Where a slider \
+                   is, it moves the fault: each step is a run of its own. Below the figures are \
+                   all facts, experiments and rows.";
 const STYLE: &str = "
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 0 auto; padding: 1rem; }
@@ -412,15 +466,30 @@ figcaption { font-weight: 600; }
 .explained { color: light-dark(#9a6700, #d4a72c); } .absent { opacity: .7; }
 .origin { display: grid; grid-template-columns: max-content auto; gap: .1rem 1rem; }
 .origin dd { margin: 0; }
-.pictures h2 { border: 0; margin: 1.5rem 0 0; padding: 0; font-size: 1.2rem; }
-.pictures p { margin: .2rem 0; min-height: 3em; }
-.pictures { display: grid; gap: 0 2rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 32rem), 1fr)); }
-.pictures section { break-inside: avoid; min-width: 0; } .pictures .eras { gap: .5rem; }
-.pictures .era { flex: 1 1 14rem; } .pictures .drawn svg { min-width: 0; }
+.museum { display: grid; gap: 1.5rem 2rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 30rem), 1fr)); }
+.card { border: 1px solid #8884; border-radius: 6px; padding: .8rem 1rem; min-width: 0;
+  break-inside: avoid; }
+.card h4 { margin: 0; font-size: 1.05rem; } .card .caption { font-weight: 400; }
+.card p { margin: .4rem 0; } .card figure { margin: .4rem 0; } .card figcaption { display: none; }
+.card .drawn svg { min-width: 0; } .card .missing { font-size: .9rem; opacity: .8; }
+.card .setup svg { max-width: 100%; } .card details, .card .more { font-size: .9rem; }
+.figures > nav { margin-bottom: 1rem; }
+.badge { display: inline-block; border-radius: 1em; padding: 0 .7em; font-size: .85rem;
+  font-weight: 600; color: #fff; }
+.badge.good { background: #1a7f37; } .badge.bad { background: #cf222e; }
+.badge.partly { background: #9a6700; } .badge.open { background: #6e7781; }
+.slider { display: flex; gap: .6rem; align-items: center; font-size: .9rem; font-weight: 600; }
+.slider input { flex: 1 1 8rem; max-width: 16rem; } .slider output { min-width: 6rem; }
+details.own { margin: .5rem 0; } details.own > summary { cursor: pointer; }
 details.experiment { border-bottom: 1px solid #8886; content-visibility: auto; }
 details.experiment > summary { padding: .35rem 0; cursor: pointer; font-weight: 600; }
 article { content-visibility: auto; contain-intrinsic-size: auto 60rem; }
+@media screen and (prefers-color-scheme: dark) {
+.legend [style*='0072B2'] { color: #3b9fdc !important; }
+.legend [style*='D55E00'] { color: #f07a24 !important; }
+.legend [style*='009E73'] { color: #21bd91 !important; }
+}
 @media print {
 :root { color-scheme: light; }
 @page { size: A4; margin: 14mm 12mm; }
@@ -430,9 +499,7 @@ details.experiment, article { content-visibility: visible; contain: none; }
 details.long { display: none; }
 details.experiment > summary { display: none; }
 section[id] > h2 { break-before: page; border: 0; }
-.pictures { grid-template-columns: 1fr 1fr; } .pictures p { min-height: 4em; }
-.pictures > :only-child { grid-column: 1 / 3; }
-.pictures > :not(:only-child) .eras { grid-template-columns: 1fr; }
+.museum { grid-template-columns: 1fr 1fr; gap: .6rem; } .slider input { display: none; }
 .legend span { font-size: 8pt; } .because { font-size: 7.5pt; }
 h2, h3, h4, figcaption, caption, summary { break-after: avoid; }
 figure, tr, .setup, dl { break-inside: avoid; }

@@ -35,14 +35,15 @@ pub fn markdown(set: &PaperSet, outcomes: &[Outcome<'_>], facts: &[Decided]) -> 
 /// Returns a paper's row in the table of the index.
 pub fn index_row(paper: &Paper, headline: &Headline) -> String {
     let key = &paper.key;
-    let Headline { holds, sound_too, under_one, fails, undecidable, untried, others, .. } =
-        headline;
+    let Headline { tell_apart, no_counterpart, in_both, any_scheduler, .. } = headline;
+    let Headline { under_one, fails, undecidable, untried, others, .. } = headline;
     let [good, all] = others.values().fold([0, 0], |sum, row| [sum[0] + row[0], sum[1] + row[1]]);
     let facts = headline.facts();
     let unknown = headline.cause_unknown + headline.unexplained;
     format!(
-        "| [{key}]({key}.md) | {facts} | {holds} | {sound_too} | {under_one} | {fails} | \
-         {unknown} | {undecidable} | {untried} | {good} of {all} |\n"
+        "| [{key}]({key}.md) | {facts} | {tell_apart} | {no_counterpart} | {in_both} | \
+         {any_scheduler} | {under_one} | {fails} | {unknown} | {undecidable} | {untried} | \
+         {good} of {all} |\n"
     )
 }
 
@@ -58,7 +59,7 @@ pub fn page<'a>(
     facts: impl IntoIterator<Item = &'a Decided>,
     outcomes: &[Outcome<'_>],
 ) -> String {
-    let Paper { key, title, question, found, .. } = paper;
+    let Paper { key, title, question, found, picture, .. } = paper;
     let own = outcomes.iter().filter(|outcome| outcome.sheet.paper == *key);
     let facts: String = facts.into_iter().filter_map(fact_line).collect();
     let claims: String =
@@ -68,6 +69,11 @@ pub fn page<'a>(
          Every fact and claim, with what was expected and measured, is in [{key}.csv]({key}.csv); \
          `weir lab report {key}` runs them and writes all tables and pictures.\n"
     );
+    if let Some(id) = picture {
+        text += &format!(
+            "\n![{id}: historic, sound and the paper's own values](../pictures/{id}.svg)\n"
+        );
+    }
     for (heading, lines) in [("Facts that do not simply hold", facts), ("Claims that fail", claims)]
     {
         if !lines.is_empty() {
@@ -141,9 +147,10 @@ pub const COLUMNS: &str = "experiment,fact or claim,era,expected,measured,sound 
 pub const INDEX: &str = "README.md";
 
 const INDEX_COLUMNS: &str = "\
-| paper | facts | hold | in the sound run, too | hold under one reading | fail, with a cause \
+| paper | facts | tell historic from sound | no counterpart in sound | hold in both \
+| hold with any scheduler | hold under one reading | fail, with a cause \
 | fail, cause unknown | cannot be decided here | not tried yet | other rows that hold |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 ";
 
 const HEAD: &str = "\
@@ -152,9 +159,10 @@ const HEAD: &str = "\
 Written by `weir lab report --markdown docs/lab`; a test runs the experiments again and compares.
 *Historic* is the scheduler and machine of the paper, faults and all; *sound* the scheduler as it
 should have been. A *fact* is a result sentence or number of a paper; each has one verdict, a
-failure also says whether a run shows its cause. A fact that holds in the sound run, too, is no
-evidence of a fault. The list of facts was written from the papers' texts on 24 November 2026. By
-then experiments that chose their own claims had run for days; the list was committed before the
+failure also says whether a run shows its cause. What is worth citing is the first number: facts
+that tell the historic machine from a sound one. One that holds in both runs, or with any scheduler,
+is no evidence of a fault. The list of facts was written from the papers' texts on 24 November 2026.
+By then experiments that chose their own claims had run for days; the list was committed before the
 rows that decide its facts. Sentences that it had missed were added on 27 November 2026, after those
 runs; each file says which. What each verdict means, and how an experiment is written down, is in
 [lab-format.md](../lab-format.md).

@@ -5,12 +5,13 @@ mod archive;
 mod facts;
 mod html;
 mod markdown;
-mod overview;
+mod museum;
 
 pub use archive::{More, archive};
 pub use facts::{Headline, fact_line};
 pub use html::html;
 pub use markdown::{COLUMNS, INDEX, Page, fact_verdicts, index_row, markdown, page, verdicts};
+pub use museum::pictures;
 
 use crate::claims::{Outcome, Verdict};
 

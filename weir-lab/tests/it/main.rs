@@ -5,3 +5,4 @@ mod guide;
 mod lab;
 mod settings;
 mod stops;
+mod stored;

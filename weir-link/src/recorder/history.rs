@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use weir_core::units::Instant;
 use weir_trace::record::{End, RecordWriter, Step};
 
 /// The last seconds of each loop: see the module.
@@ -38,6 +39,8 @@ struct Kept {
 #[derive(Clone, Default)]
 struct Segment {
     bytes: Vec<u8>,
+    /// The instant of the state with which it begins.
+    since: Instant,
     /// For each part, its lane and where it ends.
     parts: Vec<(u16, usize)>,
 }
@@ -75,6 +78,7 @@ impl History {
                 end => report(end),
             }
             self.lock().iter_mut().for_each(|kept| *kept = Kept::default());
+            self.tell_since();
             self.is_stale.store(false, Ordering::Relaxed);
         }
     }
@@ -84,6 +88,15 @@ impl History {
         let mut loops = self.lock();
         self.is_stale.store(true, Ordering::Relaxed);
         loops.iter_mut().for_each(|kept| *kept = Kept::default());
+        drop(loops);
+        self.tell_since();
+    }
+
+    /// Tells readers of the status since when there are packets.
+    fn tell_since(&self) {
+        for (board, kept) in self.boards.iter().zip(self.lock().iter()) {
+            board.recording.keep_since(kept.segments.front().map(|segment| segment.since));
+        }
     }
 
     /// Writes what is kept.
@@ -137,6 +150,8 @@ impl History {
             kept.add(lane, part);
         }
         kept.shorten(self.bytes_max);
+        let since = kept.segments.front().map(|segment| segment.since);
+        self.boards[number].recording.keep_since(since);
         if kept.wants_segment(self.bytes_max) {
             kept.is_asked = true;
             receiver.ask_for_state();
@@ -152,10 +167,9 @@ impl History {
 impl Kept {
     fn add(&mut self, lane: u16, part: &[u8]) {
         // The states of all lanes come one after the other, that of lane 0 first.
-        let begins =
-            lane == 0 && matches!(Step::read(&mut &part[..]), Some(Step::Checkpoint { .. }));
-        if begins {
-            self.segments.push_back(Arc::default());
+        let first = if lane == 0 { Step::read(&mut &part[..]) } else { None };
+        if let Some(Step::Checkpoint { now, .. }) = first {
+            self.segments.push_back(Arc::new(Segment { since: now, ..Segment::default() }));
             self.is_asked = false;
         }
         let Some(segment) = self.segments.back_mut() else { return };
@@ -201,7 +215,6 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_core::units::Instant;
 
     fn state(lane: u16) -> (u16, Vec<u8>) {
         let mut part = Vec::new();

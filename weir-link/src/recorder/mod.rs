@@ -18,8 +18,9 @@ pub(crate) use steps::Steps;
 pub(crate) use tap::Taps;
 
 use queue::Sender;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
+use weir_core::units::Instant;
 use weir_host::wait::{monotonic_ns, realtime_ns};
 
 /// Bound: bytes of steps that wait for the thread that writes them; a record whose steps find no
@@ -40,6 +41,8 @@ pub fn epoch_ns() -> u64 {
 pub struct Seat {
     is_taken: AtomicBool,
     new: Mutex<Vec<Sender>>,
+    /// The first instant in the ring; 0 if it has nothing.
+    kept_since: AtomicU64,
 }
 
 impl Seat {
@@ -47,6 +50,17 @@ impl Seat {
     fn ask(&self, sender: Sender) {
         self.new.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
         self.is_taken.store(true, Ordering::Release);
+    }
+
+    /// Returns how long the ring of this loop reaches back; `None` if it has nothing.
+    pub fn kept_ns(&self) -> Option<u64> {
+        let since = self.kept_since.load(Ordering::Relaxed);
+        (since > 0).then(|| monotonic_ns().saturating_sub(since))
+    }
+
+    /// Notes the first instant in the ring.
+    fn keep_since(&self, first: Option<Instant>) {
+        self.kept_since.store(first.map_or(0, Instant::as_nanos), Ordering::Relaxed);
     }
 
     /// Returns who else wants steps, for the loop: it does not wait.

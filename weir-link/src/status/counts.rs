@@ -194,6 +194,7 @@ impl Snapshot {
         let since = |instant: Instant| instant.since(labels.started).as_nanos();
         Status {
             processes: None,
+            kept_ns: None,
             uptime_ns: since(self.ended),
             begun_ns: since(self.begun),
             age_ns: now.since(self.ended).as_nanos(),

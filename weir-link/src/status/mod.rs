@@ -58,6 +58,9 @@ pub struct Status<C = Vec<ClassStatus>> {
     pub frames_free: u64,
     /// All frames of the pool.
     pub frames_max: u64,
+    /// How long the ring reaches back; `None` without one, or where it has nothing as yet.
+    #[serde(default)]
+    pub kept_ns: Option<u64>,
     /// The processes of the link; `None` for one that is a part of another program.
     #[serde(default)]
     pub processes: Option<Processes>,
@@ -288,6 +291,7 @@ impl<C> Status<C> {
             found: lane.found,
         };
         Status {
+            kept_ns: self.kept_ns,
             processes: self.processes,
             uptime_ns: self.uptime_ns,
             begun_ns: self.begun_ns,

@@ -47,6 +47,16 @@ impl Fork {
     /// # Errors
     /// When a key is none, or the policy has errors with them.
     pub fn edited(&self, stage: &Stage, at: Instant) -> Result<Stage, String> {
+        let text = self.text(stage)?;
+        let policy = stage.reread(&text)?;
+        Ok(Stage { at, text, policy, ..stage.clone() })
+    }
+
+    /// Returns the text of the policy of a stage with the changed values; it may have errors.
+    ///
+    /// # Errors
+    /// When a key is none.
+    pub fn text(&self, stage: &Stage) -> Result<String, String> {
         let outside = |edit: &&Edit| OUTSIDE.iter().any(|table| edit.key.starts_with(table));
         if let Some(edit) = self.edits.iter().find(outside) {
             return Err(format!(
@@ -57,9 +67,7 @@ impl Fork {
         }
         let edits: Vec<_> =
             self.edits.iter().map(|it| edit::Edit { key: &it.key, value: &it.value }).collect();
-        let text = edit::set_all(&stage.text, &edits)?;
-        let policy = stage.reread(&text)?;
-        Ok(Stage { at, text, policy, ..stage.clone() })
+        edit::set_all(&stage.text, &edits)
     }
 }
 

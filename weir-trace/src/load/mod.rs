@@ -31,6 +31,7 @@ use weir_core::parameter::BuildError;
 use weir_core::queue::Reading;
 use weir_core::state::Reader;
 use weir_core::units::{Duration, Instant};
+use weir_policy::finding::Outcome as Checked;
 use weir_policy::policy::Policy;
 
 /// The arrivals and other events of a link, and the policies by which it served.
@@ -188,6 +189,11 @@ impl Stage {
         Ok(Self { at, name, text, files, ports, policy })
     }
 
+    /// Checks the policy with another text, as a link would.
+    pub fn check(&self, text: &str) -> Checked<Policy> {
+        check((&self.name, text), &self.files, self.ports.as_deref())
+    }
+
     /// Returns the policy with another text.
     ///
     /// # Errors
@@ -202,13 +208,17 @@ fn read(
     files: &[File],
     ports: Option<&[String]>,
 ) -> Result<Policy, String> {
-    let outcome = policy::parse((name, text), files, ports);
+    let outcome = check((name, text), files, ports);
     let failed = outcome.failed();
     let first = outcome.findings.first().map(|finding| finding.message.clone());
+    let plan = outcome.plan.filter(|_| !failed);
+    plan.ok_or_else(|| first.unwrap_or_else(|| format!("{name} is not a policy")))
+}
+
+fn check((name, text): (&str, &str), files: &[File], ports: Option<&[String]>) -> Checked<Policy> {
     // A link that ran had a leaf for each place.
     let whole = |policy: Policy| if ports.is_some() { policy.with_places() } else { policy };
-    let plan = outcome.plan.filter(|_| !failed).map(whole);
-    plan.ok_or_else(|| first.unwrap_or_else(|| format!("{name} is not a policy")))
+    policy::parse((name, text), files, ports).map(whole)
 }
 
 impl Load {

@@ -53,7 +53,11 @@ impl Import {
                 Script { path: PathBuf::from(script), arguments: arguments.to_vec(), time_max };
             return of_script(&script, output);
         }
-        let file = self.file.as_ref().expect("clap wants a file without the others");
+        let Some(file) = &self.file else {
+            let other =
+                if self.language == "tc" { ", or `--from-kernel`, or `--run SCRIPT`" } else { "" };
+            return Err(format!("`weir import {}` wants a FILE{other}", self.language));
+        };
         let name = file.display().to_string();
         let bytes = input::read(file).map_err(|error| format!("cannot read {name}: {error}"))?;
         Ok(Source::whole(name, bytes))
@@ -110,7 +114,9 @@ fn of_script(script: &Script, output: &Output) -> Result<Source, String> {
     let failed = outcome.code.filter(|code| *code != 0);
     if let Some(code) = failed {
         output.warn(&format!(
-            "{name} ended with exit code {code}: what it would have done behind that is missing"
+            "{name} ended with exit code {code}: if it stopped midway, what follows there is \
+             missing here (a last line such as `[ ... ] && ...` whose condition is false ends so, \
+             too)"
         ));
     }
     if outcome.printed.contains("Permission denied") {

@@ -90,6 +90,10 @@ fn the_example_is_compared_drawn_and_the_same_on_any_number_of_threads() {
     assert_eq!(one.stdout, weir(&[&arguments[..], &["3"]].concat()).stdout);
     let svg = std::fs::read_to_string(&plot).expect("it was written");
     assert!(svg.starts_with("<svg") && svg.contains("dbhpd") && svg.contains("voice"), "{svg}");
+    // Two legends, and a name under each of the four panels of sums.
+    assert_eq!(svg.matches(">\ndbhpd\n<").count(), 6, "{svg}");
+    // On a logarithmic axis delays are points: one for each class and scheduler.
+    assert!(svg.matches("<circle").count() >= 5 * 7, "{svg}");
     let written = std::fs::read(&file).expect("it was written");
     let written: Value = serde_json::from_slice(&written).expect("it is JSON");
     assert_eq!(written["rows"].as_array().map(Vec::len), Some(7));

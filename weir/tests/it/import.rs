@@ -51,7 +51,7 @@ fn errors_exit_1_and_misuse_exits_2() {
     check("pas all\n", &["import", "pf", "f"], 1, &[], &err);
     check(TWO, &["import", "pf", "f", "--interface", "em2"], 2, &[], &["em0, em1"]);
     check(TWO, &["import", "pf", "g"], 2, &[], &["cannot read g"]);
-    check(TWO, &["import", "ipfw", "f"], 2, &[], &["possible values: altq, pf, tc"]);
+    check(TWO, &["import", "ipf", "f"], 2, &[], &["kinds are `altq`, `pf`, `tc`, `sqm`"]);
 }
 
 #[test]

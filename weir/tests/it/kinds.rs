@@ -18,6 +18,13 @@ const KINDS: &[(&str, &str)] = &[
     ("set-up.sh", "a script of tc commands"),
     ("altq.conf", "an altq.conf"),
     ("pf.conf", "a pf.conf"),
+    ("sqm", "an OpenWrt configuration of sqm"),
+    ("uplink.network", "a .network file of systemd-networkd"),
+    ("router.rsc", "a configuration of RouterOS"),
+    ("router.cfg", "a configuration of Cisco IOS"),
+    ("ShapedDevices.csv", "a file of LibreQoS"),
+    ("rc.firewall", "a configuration of ipfw"),
+    ("qos.json", "an OpenConfig QoS configuration"),
 ];
 
 /// Runs a verb with a file of each kind in place of `FILE`. The files `taken` are read, though they
@@ -34,7 +41,8 @@ fn check(words: &str, taken: &[&str]) {
         if named {
             assert_eq!(output.status.code(), Some(2), "{words}: {said}");
             assert!(said.contains("; for "), "{words}: {said}");
-            assert!(said.contains("`weir ") || said.contains("no verb"), "{words}: {said}");
+            let ways = ["`weir ", "no verb", "Weir does not read it: "];
+            assert!(ways.iter().any(|way| said.contains(way)), "{words}: {said}");
         }
     }
 }
@@ -60,6 +68,36 @@ fn a_file_of_another_kind_is_named_with_its_verb_and_the_way_to_the_right_kind()
     check("import tc FILE", &["set-up.sh"]);
     check("import altq FILE", &["altq.conf"]);
     check("import pf FILE", &["pf.conf"]);
+    check("import sqm FILE", &["sqm"]);
+    check("import systemd FILE", &["uplink.network"]);
+    check("import routeros FILE", &["router.rsc"]);
+    check("import mqc FILE", &["router.cfg"]);
+    check("import libreqos FILE", &["ShapedDevices.csv"]);
+}
+
+#[test]
+fn import_without_a_kind_names_the_command_for_the_file() {
+    let folder = folder();
+    for (words, said) in [
+        ("import set-up.sh", "`weir import tc set-up.sh`"),
+        ("import pf.conf", "`weir import pf pf.conf`"),
+        ("import sqm", "`weir import sqm` wants a FILE"),
+        ("import uplink.network", "`weir import systemd uplink.network`"),
+        ("import router.rsc", "`weir import routeros router.rsc`"),
+        ("import router.cfg", "`weir import mqc router.cfg`"),
+        ("import ShapedDevices.csv", "`weir import libreqos ShapedDevices.csv`"),
+        ("import rc.firewall", "which Weir does not read: write a class for each `pipe`"),
+        ("import ipfw rc.firewall", "weir has no importer for `ipfw`: write a class"),
+        ("import qos.json", "an OpenConfig QoS configuration, which Weir does not read"),
+        ("import hosts.csv", "what hosts.csv is, is not known: name its kind, one of"),
+        ("import nothing", "`nothing` is neither a kind of file nor a file"),
+        ("import tc", "wants a FILE, or `--from-kernel`, or `--run SCRIPT`"),
+    ] {
+        let output = command(&folder, words).output().expect("weir starts");
+        assert_eq!(output.status.code(), Some(2), "{words}: {output:?}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(printed.contains(said), "{words}: {said}\nin {printed}");
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! `weir view` of files: a record and a report of a simulation are served, other files refused.
+//! `weir view` of files: a record, also that of a simulation, and a report are served, other files
+//! refused.
 
 use crate::common;
 
@@ -82,4 +83,53 @@ fn a_record_is_shown_and_other_files_are_refused() {
     let refused = weir(&["view", &example("sim/md1.toml")]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(2) && said.contains("no record and no report"), "{said}");
+}
+
+/// A simulation writes what a live link writes: the page has its packets, their causes and forks,
+/// and what the record says is the report.
+#[test]
+fn a_simulation_is_recorded_and_shown_with_all_of_it() {
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    let file = folder.path().join("run.pcapng");
+    let file = file.to_str().expect("a path in UTF-8");
+    let scenario = example("sim/access-link.toml");
+    let report = common::json(&["sim", &scenario, "--record", file]);
+    let again = common::json(&["replay", "--record", file]);
+    assert_eq!((&again["difference"], &again["is_whole"]), (&Value::Null, &json!(true)));
+    let page = Page::of(file);
+    let (_, about) = page.get("/view/about");
+    assert_eq!((&about["kind"], &about["abilities"]["fork"]), (&json!("record"), &json!(true)));
+    let direction = &about["directions"][0];
+    let names: Vec<&str> = direction["classes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|class| class["name"].as_str())
+        .collect();
+    assert_eq!(names, ["line", "voice", "video", "web", "bulk", "rest"], "{direction}");
+    let (status, packets) = page.get("/view/packets?direction=link&class=rest&from=6000&to=7000");
+    let packet = &packets["packets"][0];
+    assert_eq!(status, 200, "{packets}");
+    assert!(packet["sentence"].as_str().is_some_and(|said| !said.is_empty()), "{packets}");
+    assert_eq!(page.get("/view/heat?direction=link&class=voice").0, 200);
+    // What left in the simulation after the warm-up left in the record, too.
+    let (_, history) = page.get("/view/history?direction=link&from=5000&to=30000");
+    for class in report["classes"].as_array().into_iter().flatten() {
+        let Some(name) = class["name"].as_str().filter(|name| *name != "line") else { continue };
+        let bins = history["classes"][name]["sent_bps"].as_array().expect("bins");
+        let sent: f64 = bins.iter().filter_map(Value::as_f64).sum::<f64>() / bins.len() as f64;
+        let said = class["sent"]["bps"].as_f64().expect("a rate");
+        assert!((sent - said).abs() <= 0.02 * said + 1e3, "{name}: {sent} of {said}");
+    }
+}
+
+#[test]
+fn a_link_with_a_driver_is_not_recorded_without_it() {
+    let folder = tempfile::tempdir().expect("a place for temporary files");
+    let file = folder.path().join("run.pcapng");
+    let file = file.to_str().expect("a path in UTF-8");
+    let refused = weir(&["sim", &example("sim/two-pvcs.toml"), "--record", file]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && said.contains("has a `driver`"), "{said}");
+    assert!(!std::path::Path::new(file).exists());
 }

@@ -26,6 +26,7 @@ type Test = (&'static str, fn() -> Outcome);
 const TESTS: &[Test] = &[
     ("live_and_simulated_balance", live_and_simulated_balance),
     ("the_page_of_a_run_has_what_the_run_tells_live_and_simulated", the_page_has_what_is_told),
+    ("a_link_to_play_with_has_traffic_in_each_class_until_an_interrupt", play_goes_on),
     ("an_interrupt_of_the_measurement_ends_it_cleanly", || check_interrupt("60", measures)),
     ("an_interrupt_after_rates_were_set_ends_it_cleanly", || check_interrupt("1", has_changed)),
 ];
@@ -163,6 +164,36 @@ fn the_page_has_what_is_told() -> Outcome {
     process.signal("INT")?;
     let status = process.wait_for_exit()?;
     assert_eq!(status.code(), Some(i32::from(failed(&outcome) > 0)), "{}", process.printed());
+    check_gone(process.id(), folder.path());
+    Ok(())
+}
+
+/// A link to play with has packets of each class, keeps them, and goes with an interrupt.
+fn play_goes_on() -> Outcome {
+    let (before, folder) = (interfaces(), tempfile::tempdir()?);
+    let mut process = demo_in(folder.path(), &["--play", "--format", "json"])?;
+    let url = until_ok("the page is served", || {
+        let served = serde_json::from_str::<Value>(process.stdout().trim());
+        let url = served.ok().and_then(|line| Some(line["url"].as_str()?.to_owned()));
+        url.ok_or_else(|| process.printed())
+    })?;
+    let page = url.strip_suffix("&tour").ok_or("the address asks for the tour")?;
+    until_ok("each class has sent", || {
+        let history = view(page, "/view/history");
+        let sent = |name: &str| {
+            let rates = history["classes"][name]["sent_bps"].as_array();
+            rates.is_some_and(|all| all.iter().any(|rate| rate.as_f64() > Some(0.0)))
+        };
+        let names = ["call", "video", "web", "backup", "flood", "guest"];
+        if names.into_iter().all(sent) { Ok(()) } else { Err(process.printed()) }
+    })?;
+    let about = view(page, "/view/about");
+    assert!(about["kept"].is_number(), "packets can be explained: {about}");
+    let told = view(page, "/view/promises");
+    assert_eq!(told["promises"].as_array().map(Vec::len), Some(4), "{told}");
+    process.signal("INT")?;
+    assert_eq!(process.wait_for_exit()?.code(), Some(0), "{}", process.printed());
+    assert_eq!(interfaces(), before);
     check_gone(process.id(), folder.path());
     Ok(())
 }

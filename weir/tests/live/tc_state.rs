@@ -19,6 +19,7 @@ type Test = (&'static str, fn() -> Outcome);
 const TESTS: &[Test] = &[
     ("what_is_in_force_is_what_the_script_says", scripts_agree),
     ("what_is_exported_is_read_back", exports_agree),
+    ("the_command_sees_that_a_tun_device_has_no_ethernet_header", tun_is_seen),
 ];
 
 /// Scripts without WEIR_TC_SCRIPTS.
@@ -161,6 +162,32 @@ fn exports_agree() -> Outcome {
             exported("tun7", overhead)?;
         }
         Ok(())
+    };
+    Ok(testbed.weir.run(run)??)
+}
+
+/// Exports to a tun device by the command, and imports what is then in force.
+fn tun_is_seen() -> Outcome {
+    let testbed = Testbed::new(TestbedConfig::default())?;
+    let run = || -> Result<(), String> {
+        made(&["tuntap", "add", "dev", "up7", "mode", "tun"])?;
+        let policy = std::env::temp_dir().join(format!("weir-tun-{}.toml", std::process::id()));
+        let written = std::fs::write(&policy, POLICY.replace('@', "22"));
+        written.map_err(|error| error.to_string())?;
+        let path = policy.display().to_string();
+        let export = ["export", "tc", &path, "--dev", "up7", "--apply", "--filters", "u32"];
+        let rows: [(&[&str], &str); 2] = [
+            (&export, "the kernel's state is as exported"),
+            (&["import", "tc", "--from-kernel", "--dev", "up7"], "overhead = { bytes = 22 }"),
+        ];
+        let found = rows.into_iter().try_for_each(|(arguments, wanted)| {
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_weir"));
+            let done = command.args(arguments).output().map_err(|error| error.to_string())?;
+            let said = String::from_utf8_lossy(&done.stdout).contains(wanted);
+            if said { Ok(()) } else { Err(format!("{wanted}: {done:?}")) }
+        });
+        std::fs::remove_file(&policy).map_err(|error| error.to_string())?;
+        found
     };
     Ok(testbed.weir.run(run)??)
 }

@@ -1,7 +1,7 @@
 //! The parameters of ALTQ's CBQ, its presets and switches, and the parsed parameters of a class
 //! [algorithms §3.1-3.2].
 
-use super::spec::{Limits, Wishes};
+use super::spec::{Limits, Wishes, Written};
 use crate::ids::ClassId;
 use crate::parameter::{BuildError, Kind, Parameter, Params, Scope};
 use crate::sched::Tree;
@@ -179,10 +179,15 @@ impl ClassPlan {
             maxburst: params.number("maxburst").map(|packets| packets.clamp(1, BURST_MAX)),
             minburst: params.number("minburst").unwrap_or(MINBURST_DEFAULT).clamp(1, BURST_MAX),
         };
+        let written = Written {
+            maxidle: params.number("maxidle"),
+            offtime: params.number("offtime"),
+            minidle: params.number("minidle"),
+        };
         let priority = params.number("priority").unwrap_or(PRIORITY_DEFAULT);
         Ok(Self {
             rate,
-            limits: wishes.spec().limits(scaled),
+            limits: wishes.spec().with(written).limits(scaled),
             priority: priority.min(PRIORITY_MAX) as u8,
             borrow: params.flag("borrow").unwrap_or(false),
         })
@@ -385,6 +390,28 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         default: Some("the largest packet of the link"),
         summary: "The largest packet; sets the lower bound of the average idle time.",
     },
+    Parameter {
+        name: "maxidle",
+        scope: Scope::Class,
+        kind: Kind::Number(0, IDLE_MAX),
+        default: Some("by `maxburst`"),
+        summary: "The most that the average idle time grows to, as `altqd` tells the kernel: in \
+                  1/32 µs at 1 Gbit/s, twice as long at half that rate.",
+    },
+    Parameter {
+        name: "minidle",
+        scope: Scope::Class,
+        kind: Kind::Number(0, IDLE_MAX),
+        default: Some("by `maxpacketsize`"),
+        summary: "The least that it falls to, in the same unit, without its minus sign; `altq0` and `altq1` count µs.",
+    },
+    Parameter {
+        name: "offtime",
+        scope: Scope::Class,
+        kind: Kind::Number(0, IDLE_MAX),
+        default: Some("by `minburst`"),
+        summary: "How long the class is suspended when it is overlimit, in the unit of `maxidle`.",
+    },
 ];
 
 /// The last state of ALTQ.
@@ -399,3 +426,5 @@ const MINBURST_DEFAULT: u64 = 2;
 /// The filter's gain to this power is still well above zero in double precision.
 const BURST_MAX: u64 = 1000;
 const MTU_MAX: u64 = 65_535;
+/// The kernel keeps 32 bits with a sign.
+const IDLE_MAX: u64 = i32::MAX as u64;

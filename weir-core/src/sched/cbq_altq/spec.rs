@@ -99,7 +99,30 @@ impl Wishes {
     }
 }
 
+/// The numbers that a user writes in place of those that follow from bursts.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Written {
+    pub maxidle: Option<u64>,
+    pub offtime: Option<u64>,
+    /// Without its sign.
+    pub minidle: Option<u64>,
+}
+
 impl Spec {
+    /// Returns the specification with the numbers that are written, which the kernel receives as
+    /// they are.
+    pub fn with(self, written: Written) -> Self {
+        let number = |number: u64| held(i64::try_from(number).unwrap_or(i64::MAX));
+        let minidle = written.minidle.map(|below| -number(below));
+        Self {
+            maxidle: written.maxidle.map_or(self.maxidle, number),
+            offtime: written.offtime.map_or(self.offtime, number),
+            minidle: minidle.unwrap_or(self.minidle),
+            minidle_unscaled: minidle.unwrap_or(self.minidle_unscaled),
+            ..self
+        }
+    }
+
     /// Returns the numbers that the kernel derives; `scaled` from ALTQ 2.0 on.
     pub fn limits(self, scaled: bool) -> Limits {
         let in_time = |spec: i64| held(spec * self.ns / 8);
@@ -141,6 +164,27 @@ mod tests {
     /// Link and class in bit/s, MTU, then what must come out: ns; maxidle, offtime and minidle in
     /// 1/100 µs; the three of the specification; the three of the kernel.
     type Row = (u64, u64, u64, i64, [i64; 3], [i64; 3], [i64; 3]);
+
+    /// Numbers that are written stand in place of those that follow from the bursts, and only they.
+    #[test]
+    fn written_numbers_replace_their_own() {
+        let spec = Spec { ns: 800, maxidle: 10, offtime: 20, minidle: -30, minidle_unscaled: -40 };
+        let check = |written: Written, expected: [i64; 4]| {
+            let Spec { maxidle, offtime, minidle, minidle_unscaled, .. } = spec.with(written);
+            assert_eq!([maxidle, offtime, minidle, minidle_unscaled], expected, "{written:?}");
+        };
+        let none = Written::default();
+        check(none, [10, 20, -30, -40]);
+        check(Written { maxidle: Some(1), ..none }, [1, 20, -30, -40]);
+        check(Written { offtime: Some(0), ..none }, [10, 0, -30, -40]);
+        check(Written { minidle: Some(5), ..none }, [10, 20, -5, -5]);
+        check(Written { minidle: Some(u64::MAX), ..none }, [10, 20, -LARGEST, -LARGEST]);
+        // The kernel's own bounds hold for them, too.
+        let limits = spec.with(Written { maxidle: Some(0), offtime: Some(0), ..none }).limits(true);
+        assert_eq!((limits.maxidle, limits.offtime), (1, 1));
+    }
+
+    const LARGEST: i64 = i32::MAX as i64;
 
     #[test]
     fn the_worked_values_come_out_exactly() {

@@ -1,6 +1,7 @@
 // The chosen class: what the policy says of it, what it does now, and its drops by cause.
 import { h, table, text } from "../dom";
 import { bytes, delay, percent, pps, rate } from "../format";
+import { MAY_DROP } from "../judge";
 import type { Store } from "../store";
 import { panel } from "./panel";
 
@@ -78,12 +79,15 @@ export class Detail {
     const sums = [...store.past.dropped(name, from, to, store.about?.step_ms ?? 1000)]
       .filter(([, sum]) => sum >= 0.5)
       .sort((a, b) => b[1] - a[1]);
-    const key = JSON.stringify([name, sums]);
+    const one = store.classes[store.selected];
+    const over = store.now.value(store.selected, "offered") > (one?.share_bps ?? Infinity);
+    const key = JSON.stringify([name, sums, over]);
     if (key === this.drawn) return;
     this.drawn = key;
     const most = Math.max(1, ...sums.map(([, sum]) => sum));
     const rows = sums.map(([reason, sum]) => {
-      const bar = h("div", { class: "drop-bar" });
+      // What is meant, or of a class over its share, is no trouble.
+      const bar = h("div", { class: over || MAY_DROP.has(reason) ? "drop-bar meant" : "drop-bar" });
       bar.style.width = `${(100 * sum) / most}%`;
       return [reason, Math.round(sum).toLocaleString("en"), h("div", { class: "drop-track" }, bar)];
     });

@@ -71,6 +71,7 @@ export class Effect {
               ? h("p", { class: "muted" }, `${changed.length - order.length} more classes change.`)
               : "",
           ]),
+      standing(prediction.standing),
       prediction.difference
         ? h(
             "details",
@@ -146,6 +147,18 @@ export function findings(all: Finding[]): HTMLElement {
         one.cure ? h("span", { class: "muted" }, ` ${one.cure}`) : null,
       ),
     ),
+  );
+}
+
+/** The findings that the policy has without the change, folded: they are no part of the prediction. */
+function standing(all: Finding[]): HTMLElement | "" {
+  if (all.length === 0) return "";
+  const words = all.length === 1 ? "1 finding" : `${all.length} findings`;
+  return h(
+    "details",
+    { class: "standing" },
+    h("summary", {}, `${words} of the policy as it is`),
+    findings(all),
   );
 }
 

@@ -15,14 +15,14 @@ const NAMES: Partial<Record<Field, keyof ClassHistory>> = {
 };
 /** The cards to choose from, with what the plan says of each. */
 const CARDS: readonly [Card | "", string, string][] = [
-  ["", "as it is", ""],
+  ["", "the line", ""],
   [
     "chain",
     "an old card",
     " The card is an old one: a ring of 128 packets, of which it reports none before all are sent" +
       " (Quadros et al. 2000).",
   ],
-  ["packet", "a card with a ring", " The card has a ring of 128 packets and reports each."],
+  ["packet", "a ring card", " The card has a ring of 128 packets and reports each."],
 ];
 
 export class ForkView {
@@ -32,6 +32,8 @@ export class ForkView {
   private readonly futures: TwoCourses;
   private readonly run: HTMLButtonElement;
   private readonly result: HTMLElement;
+  /** What to do where the moment cannot be forked. */
+  private readonly nearest = h("p", { class: "nearest", role: "status", hidden: true });
   private seconds = 30;
   private field: Field = "sent";
   private card: Card | "" = "";
@@ -82,22 +84,64 @@ export class ForkView {
         this.run,
       ],
       this.plan,
+      this.nearest,
       this.result,
     );
     store.on(["look", "pending", "about"], () => this.describe());
+    store.on("sample", () => this.offerNearest());
     store.on(["theme", "look"], () => this.draw());
   }
 
   private moment(): number {
-    const { instant, past } = this.store;
+    const { instant, past, kept } = this.store;
     const last = past.t.at(-1) ?? 0;
-    const first = past.t[0] ?? last;
+    const first = Math.max(past.t[0] ?? last, this.earliest(kept));
     return instant ?? Math.max(first, last - this.seconds * 1000);
+  }
+
+  /** The ring loses its oldest part while a request is under way. */
+  private earliest(kept: number | null): number {
+    if (kept === null) return 0;
+    const span = (this.store.past.t.at(-1) ?? kept) - kept;
+    return kept + (this.store.live ? MARGIN + span / SEGMENTS : 0);
+  }
+
+  /** Takes the card with the next fork, and the moment that it is of. */
+  take(card: Card): void {
+    this.card = card;
+    const select = this.element.querySelectorAll("select")[1];
+    if (select) select.value = card;
+    this.describe();
+  }
+
+  /** Leads to the nearest moment, where the ring has lost the one that was asked for. */
+  private goesToNearest(): HTMLElement | "" {
+    const { kept } = this.store;
+    if (kept === null || this.at >= kept) return "";
+    const to = Math.ceil(this.earliest(kept) / 1000) * 1000;
+    return h("button", { onclick: () => this.store.goTo(to) }, `Go to ${clock(to)}`);
+  }
+
+  /** Offers the nearest moment that can be forked, where the chosen one cannot. */
+  private offerNearest(): void {
+    const { instant, kept } = this.store;
+    const refused = instant !== null && kept !== null && instant < kept;
+    if (refused !== this.nearest.hidden && !refused) return;
+    this.nearest.hidden = !refused;
+    if (!refused || kept === null) return;
+    const to = Math.ceil(this.earliest(kept) / 1000) * 1000;
+    const go = h("button", { onclick: () => this.store.goTo(to) }, `Go to ${clock(to)}`);
+    this.nearest.replaceChildren(
+      `No packet of ${clock(instant ?? 0)} is kept any more, so it cannot be forked. `,
+      go,
+      " is the nearest moment that can.",
+    );
   }
 
   private describe(): void {
     const able = this.store.about?.abilities.fork ?? false;
     this.run.disabled = !able;
+    this.offerNearest();
     if (!able) {
       this.plan.textContent =
         "There is no state to go on from: a live link with `ring` in its " +
@@ -107,7 +151,7 @@ export class ForkView {
     const settings = this.store.settings();
     const moment =
       this.store.instant === null ? `${this.seconds} s ago` : `at ${clock(this.store.instant)}`;
-    const same = this.card ? "" : ", which must make the record again (choose changes under Tune)";
+    const same = this.card ? "" : ", which must repeat what happened (choose changes under Tune)";
     const changes =
       settings.length > 0 ? `with ${list(settings)}` : `with no parameter changed${same}`;
     this.plan.textContent =
@@ -135,7 +179,10 @@ export class ForkView {
       this.draw();
     } catch (error) {
       this.fork = null;
-      this.verdict.replaceChildren(h("p", { class: "finding error" }, (error as Error).message));
+      this.verdict.replaceChildren(
+        h("p", { class: "finding error" }, (error as Error).message),
+        this.goesToNearest(),
+      );
     }
     this.run.disabled = false;
   }
@@ -197,6 +244,11 @@ function ran({ all, contended }: { all: number; contended: number }): HTMLElemen
       "packets of several classes waited, so that the scheduler had a choice.",
   );
 }
+
+/** Milliseconds by which a fork begins later than the ring, beside a segment of the ring: so much
+ *  goes at once. */
+const MARGIN = 2000;
+const SEGMENTS = 8;
 
 const list = (settings: Setting[]): string =>
   settings.map(({ key, value }) => `${key} = ${value || "nothing"}`).join(", ");

@@ -25,6 +25,7 @@ export class HeatMap {
   private readonly canvas: HTMLCanvasElement;
   private readonly title = h("span", { class: "muted" });
   private readonly empty = h("p", { class: "empty" });
+  private readonly many = h("span", {}, "more");
   private readonly numbers = h("div", {
     class: "scroll",
     tabindex: 0,
@@ -63,7 +64,7 @@ export class HeatMap {
     });
     this.element = panel(
       "Delay",
-      [this.title, scale()],
+      [this.title, this.scale()],
       this.canvas,
       this.empty,
       h("details", { class: "numbers" }, h("summary", {}, "As a table"), this.numbers),
@@ -205,6 +206,7 @@ export class HeatMap {
     const { x, y } = this.place(width);
     const [from, to] = this.store.shown();
     const most = Math.max(1, ...counts.map((row) => Math.max(0, ...row)));
+    text(this.many, most > 1 ? `${count(most)} packets` : "more");
     context.save();
     context.beginPath();
     context.rect(LEFT, 0, width - LEFT - RIGHT, HEIGHT - BOTTOM);
@@ -215,7 +217,7 @@ export class HeatMap {
       const [left, right] = [Math.floor(x(begin)), Math.ceil(x(end))];
       row.forEach((n, bin) => {
         if (n === 0) return;
-        const [red, green, blue] = colour(n / most);
+        const [red, green, blue] = colour(part(n, most));
         context.fillStyle = `rgb(${red} ${green} ${blue})`;
         context.fillRect(left, y(bin + 1), Math.max(1, right - left), y(bin) - y(bin + 1) + 0.5);
       });
@@ -245,6 +247,17 @@ export class HeatMap {
     const end = t[at] ?? 0;
     const step = this.store.about?.step_ms ?? 1000;
     return [end - step, end];
+  }
+
+  /** A legend of the colours. */
+  private scale(): HTMLElement {
+    const steps = [0, 0.2, 0.4, 0.6, 0.8, 1].map((place) => {
+      const cell = h("i");
+      const [red, green, blue] = colour(place);
+      cell.style.background = `rgb(${red} ${green} ${blue})`;
+      return cell;
+    });
+    return h("span", { class: "heat-scale", "aria-hidden": "true" }, "1", ...steps, this.many);
   }
 
   private move(event: MouseEvent): void {
@@ -372,16 +385,13 @@ function text(element: Element, value: string): void {
   element.textContent = value;
 }
 
-/** A legend of the colours. */
-function scale(): HTMLElement {
-  const steps = [0.02, 0.1, 0.25, 0.5, 0.75, 1].map((part) => {
-    const cell = h("i");
-    const [red, green, blue] = colour(part);
-    cell.style.background = `rgb(${red} ${green} ${blue})`;
-    return cell;
-  });
-  return h("span", { class: "heat-scale", "aria-hidden": "true" }, "few", ...steps, "many");
+/** Returns where a number of packets stands between one and the most, by its logarithm. */
+export function part(n: number, most: number): number {
+  return Math.min(1, Math.log(Math.max(1, n)) / Math.log(Math.max(MANY_MIN, most)));
 }
+
+/** Fewer packets than this are not many, though there be no more. */
+const MANY_MIN = 10;
 
 /** Returns round delays between two edges, each with its place among the bins. */
 export function roundDelays(

@@ -44,6 +44,7 @@ export class Loans {
       this.empty,
       details,
     );
+    this.element.classList.add("loans");
     store.on("sample", () => {
       if (performance.now() - this.drawn >= PACE) this.draw();
     });
@@ -62,13 +63,10 @@ export class Loans {
   private draw(): void {
     this.drawn = performance.now();
     const loans = this.loans();
-    const scheduler = this.store.direction?.scheduler ?? "";
-    this.empty.textContent =
-      loans.length > 0
-        ? ""
-        : /^(htb|cbq)/.test(scheduler)
-          ? "No class borrows now."
-          : `Classes of ${scheduler} do not borrow: it shares what is free without loans.`;
+    // Other schedulers share what is free without loans.
+    const lends = /^(htb|cbq)/.test(this.store.direction?.scheduler ?? "");
+    this.element.hidden = loans.length === 0 && !lends;
+    this.empty.textContent = loans.length > 0 ? "" : "No class borrows now.";
     this.picture.replaceChildren(...(loans.length > 0 ? [this.flow(loans.slice(0, DRAWN))] : []));
     const rows = loans.map((loan) => [
       this.name(loan.lender),

@@ -74,8 +74,10 @@ export class PacketList {
     this.element.scrollIntoView({ block: "nearest", behavior: "smooth" });
   }
 
-  private slowest(): void {
-    const [from, to] = this.store.shown();
+  /** Asks for the slowest packets of the chosen class in the time that is shown. */
+  slowest(): void {
+    const [shown, to] = this.store.shown();
+    const from = Math.max(shown, this.store.kept ?? 0);
     const us = (field: HTMLInputElement) =>
       field.value === "" ? undefined : Number(field.value) * 1000;
     this.cell = null;
@@ -86,6 +88,12 @@ export class PacketList {
       delay_min_us: us(this.fields.min),
       delay_max_us: us(this.fields.max),
     });
+  }
+
+  /** Goes to an instant, and asks for the slowest packets there. */
+  private goTo(instant: number): void {
+    this.store.goTo(instant);
+    this.slowest();
   }
 
   private async ask(query: Record<string, string | number | undefined>): Promise<void> {
@@ -106,17 +114,25 @@ export class PacketList {
         `${delay(this.cell.min)} to ${delay(this.cell.max)}`
       : "";
     const kept = covers ? ` The record covers ${clock(covers[0])} to ${clock(covers[1])}.` : "";
+    const before = this.cell && covers && this.cell.to < covers[0];
     const more = leftOut > 0 ? ` and ${count(leftOut)} more` : "";
     this.status.textContent =
       packets.length > 0
         ? `${packets.length} packets${more}${where}.${kept}`
         : `No packet${where}.${kept}`;
+    if (before && covers) {
+      const go = h("button", { onclick: () => this.goTo(covers[0] + NEXT) }, "Go to its beginning");
+      this.status.append(" ", go);
+    }
     // The port comes after the delay, so a bar may be longer than it.
     const sum = ({ parts_us }: Packet) => Object.values(parts_us).reduce((a, b) => a + b, 0);
     const most = Math.max(1, ...packets.map(sum));
     this.list.replaceChildren(...packets.map((packet) => row(packet, most)));
   }
 }
+
+/** Milliseconds behind the first instant of the record. */
+const NEXT = 2000;
 
 function row(packet: Packet, most: number): HTMLElement {
   const total = packet.total_us;

@@ -9,7 +9,7 @@ import { panel } from "./panel";
 const LIMIT = 50;
 /** Milliseconds between two looks. */
 const PACE = 2000;
-const HEAD = ["session", "senders", "reserved by", "style", "service", "rate", "class", "lives"];
+const HEAD = ["flow", "reserved", "class", "lives"];
 
 export class ReservationList {
   readonly element: HTMLElement;
@@ -58,24 +58,35 @@ export class ReservationList {
 
 /** Returns a row for each reservation of a session, or one that says that there is none. */
 function rowsOf(session: Session): Child[][] {
-  const protocol = { 6: "tcp", 17: "udp" }[session.protocol] ?? String(session.protocol);
-  const name = `${session.destination} ${protocol} ${session.port}`;
-  const senders = session.senders.map((one) => one.sender).join(", ");
+  const protocol = { 6: "tcp", 17: "udp" }[session.protocol] ?? `protocol ${session.protocol}`;
+  const to = `${session.destination}:${session.port}`;
+  const senders = session.senders.map((one) => one.sender);
   if (session.reservations.length === 0) {
     const lives = Math.max(...session.senders.map((one) => one.expires_ms ?? 0));
-    return [[name, senders, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, "not reserved", seconds(lives)]];
+    return [[flow(senders, to, protocol), "not reserved", UNKNOWN, seconds(lives)]];
   }
   return session.reservations.map((one) => [
-    name,
-    one.senders.length > 0 ? one.senders.join(", ") : senders,
-    one.by ?? "this host",
-    one.style,
-    one.service,
-    rate(one.rate * 8),
-    one.class ?? (one.admitted ? UNKNOWN : "not admitted"),
+    flow(one.senders.length > 0 ? one.senders : senders, to, `${protocol}, ${one.style}`),
+    two(rate(one.rate * 8), `${one.service}, by ${one.by ?? "this host"}`),
+    one.class === null
+      ? one.admitted
+        ? UNKNOWN
+        : "not admitted"
+      : h("span", { class: "cut", title: one.class }, one.class),
     seconds(one.expires_ms),
   ]);
 }
+
+/** Names a flow as its packets do. */
+function flow(senders: string[], to: string, what: string): HTMLElement {
+  const [first = "any sender", ...more] = senders.map((one) => one.replace(/ port (\d+)$/, ":$1"));
+  const others = more.length > 0 ? ` and ${more.length} more` : "";
+  return two(`${first}${others} → ${to}`, what);
+}
+
+/** Two lines of a cell, the second one muted. */
+const two = (first: string, second: string): HTMLElement =>
+  h("span", { class: "two-lines" }, h("span", {}, first), h("small", { class: "muted" }, second));
 
 /** For how long state lives without a refresh. */
 const seconds = (ms: number | null): string =>

@@ -23,6 +23,9 @@ export class Throughput {
   private readonly asTable: HTMLDetailsElement;
   private field: Field = "sent";
   private top = 12;
+  /** The depth of the classes that are stacked; `null` for leaves. */
+  private level: number | null = null;
+  private readonly levels = h("span", { class: "choice-slot" });
   private classes: number[] = [];
   private legendOf = "";
 
@@ -42,6 +45,7 @@ export class Throughput {
     this.element = panel(
       "Classes over time",
       [
+        this.levels,
         choice("Measure", measures, this.field, (value) => {
           this.field = value as Field;
           this.draw();
@@ -61,6 +65,31 @@ export class Throughput {
       this.asTable,
     );
     store.on(["sample", "past", "look", "marks", "theme", "about"], () => this.draw());
+    store.on("about", () => this.offerLevels());
+  }
+
+  /** Offers each level of the tree, named by its first classes. */
+  private offerLevels(): void {
+    const { store } = this;
+    const deepest = Math.max(0, ...store.depths);
+    if (this.level !== null && this.level >= deepest) this.level = null;
+    this.levels.hidden = deepest === 0;
+    const levels = Array.from({ length: deepest }, (_, depth) => {
+      const names = store.names.filter((_, index) => store.depths[index] === depth);
+      const first = names.slice(0, 2).join(", ");
+      return [String(depth), names.length > 2 ? `${first} …` : first] as const;
+    });
+    this.levels.replaceChildren(
+      choice(
+        "Stack",
+        [["leaves", "leaves"] as const, ...levels],
+        this.level === null ? "leaves" : String(this.level),
+        (value) => {
+          this.level = value === "leaves" ? null : Number(value);
+          this.draw();
+        },
+      ),
+    );
   }
 
   private pick(t: number, series: number): void {
@@ -83,7 +112,7 @@ export class Throughput {
     const { adds, write } = measure(field);
     const [from, to] = store.shown();
     const [first, end] = store.past.range(from - 2000, to + 2000);
-    const { top, rest } = store.largest(field, this.top);
+    const { top, rest } = store.largest(field, this.top, this.level);
     this.classes = top;
     const t = store.past.t.slice(first, end);
     const present = store.instant === null && store.live && store.now.t > (t.at(-1) ?? Infinity);

@@ -1,25 +1,42 @@
 // The few numbers that say at a glance how the link is.
-import { h, text } from "../dom";
+import { h, set, text } from "../dom";
 import { bytes, delay, percent, pps, rate, type Field } from "../format";
+import type { Health } from "../health";
+import { Level } from "../judge";
 import type { Store } from "../store";
 
 export class Tiles {
   private readonly values: HTMLElement[];
   private readonly notes: HTMLElement[];
+  private readonly well: HTMLElement;
+  private readonly verdict = h("b");
+  private readonly why = h("small");
 
   constructor(
     private readonly store: Store,
     root: HTMLElement,
+    private readonly health: Health,
+    /** Shows the promises. */
+    onpick: () => void,
   ) {
+    this.well = h(
+      "button",
+      { class: "tile well", onclick: onpick },
+      h("span", {}, "Is all well?"),
+      this.verdict,
+      this.why,
+    );
     const names = ["Sent", "Offered", "Worst p99", "Backlog", "Drops"];
     this.values = names.map(() => h("b"));
     this.notes = names.map(() => h("small"));
     root.append(
+      this.well,
       ...names.map((name, at) =>
         h("div", { class: "tile" }, h("span", {}, name), this.values[at], this.notes[at]),
       ),
     );
     store.on(["sample", "about"], () => this.draw());
+    store.on(["sample", "health"], () => this.drawWell());
   }
 
   private draw(): void {
@@ -47,6 +64,36 @@ export class Tiles {
       wait,
       names[lossy] ?? "",
     ].forEach((value, at) => this.write(this.notes, at, value));
+  }
+
+  /** Says which promises are kept, and what is late and by how much. */
+  private drawWell(): void {
+    const { judgements, offers, refusal, marks } = this.health;
+    const [first, ...more] = this.health.broken();
+    const kept = judgements.filter(({ state }) => state !== "broken").length;
+    const troubled = marks.filter(({ level }, index) => {
+      return level === Level.Trouble && this.store.classes[index]?.leaf;
+    });
+    let [state, verdict, why] = ["", "", ""];
+    if (first) {
+      [state, verdict] = ["bad", `${kept} of ${judgements.length} kept`];
+      why = first.words + (more.length > 0 ? `, and ${more.length} more` : "");
+    } else if (judgements.length > 0) {
+      state = troubled.length > 0 ? "warn" : "good";
+      verdict = judgements.length === 1 ? "Promise kept" : `All ${kept} kept`;
+      why = troubled[0]?.words ?? `${judgements.length} promises of the policy`;
+    } else {
+      verdict = "No promises";
+      why =
+        refusal ||
+        (offers.length > 0
+          ? `the policy makes none; it could make ${offers.length}`
+          : "the policy makes none");
+    }
+    set(this.well, "data-state", state);
+    text(this.verdict, verdict);
+    text(this.why, why);
+    set(this.well, "title", why);
   }
 
   /** Adds up what is known of the leaves; NaN if nothing is. */

@@ -1,13 +1,27 @@
-// The bar of time: follow the present, or go back to any instant of the history.
+// The bar of time: follow the present, or go back to any instant that is shown. A line below it says
+// which part of it can be forked and looked into packet by packet.
 import { h, set, text } from "../dom";
 import { clock, span } from "../format";
 import { WINDOWS, type Store } from "../store";
+
+/** Keys that move by so many milliseconds. */
+const STEPS: Record<string, number> = {
+  ArrowLeft: -1000,
+  ArrowDown: -1000,
+  ArrowRight: 1000,
+  ArrowUp: 1000,
+  PageDown: -10_000,
+  PageUp: 10_000,
+};
 
 export class TimeBar {
   readonly element: HTMLElement;
   private readonly slider: HTMLInputElement;
   private readonly live: HTMLButtonElement;
   private readonly shown = h("output", { class: "instant" });
+  private readonly kept = h("i");
+  private readonly track: HTMLElement;
+  private readonly words = h("span", { class: "muted kept-words" });
   private windows: HTMLButtonElement[] = [];
   private lengths: number[] = [];
   private readonly segments = h("div", {
@@ -25,13 +39,15 @@ export class TimeBar {
       step: "any",
       "aria-label": "Instant",
       oninput: () => this.scrub(),
+      onkeydown: (event: KeyboardEvent) => this.key(event),
     });
     this.live = h("button", { class: "live", onclick: () => store.goTo(null) });
+    this.track = h("div", { class: "kept", "aria-hidden": "true" }, this.kept);
     this.element = h(
       "div",
       { class: "timebar panel", role: "group", "aria-label": "Time" },
       this.live,
-      this.slider,
+      h("div", { class: "bar" }, this.slider, this.track, this.words),
       this.shown,
       this.segments,
     );
@@ -61,17 +77,45 @@ export class TimeBar {
     this.segments.replaceChildren(...this.windows);
   }
 
+  /** Returns the instants at both ends of the bar: those of the window, or of an older instant. */
+  private ends(): [number, number] {
+    const { past, window, instant } = this.store;
+    const [first, last] = [past.t[0] ?? 0, past.t.at(-1) ?? 0];
+    const from = Math.min(last - window, instant ?? last);
+    return [Math.max(first, from), last];
+  }
+
   private scrub(): void {
-    const { t } = this.store.past;
-    const [first, last] = [t[0] ?? 0, t.at(-1) ?? 0];
-    const at = first + (this.slider.valueAsNumber / 1000) * (last - first);
+    const [first, last] = this.ends();
+    this.go(first + (this.slider.valueAsNumber / 1000) * (last - first));
+  }
+
+  private go(at: number): void {
     const column = this.store.past.nearest(at);
-    if (column >= 0) this.store.goTo(t[column] ?? null);
+    if (column >= 0) this.store.goTo(this.store.past.t[column] ?? null);
+  }
+
+  /** Moves by seconds, to the beginning, or to the present. */
+  private key(event: KeyboardEvent): void {
+    const { store } = this;
+    const last = store.past.t.at(-1) ?? 0;
+    const step = STEPS[event.key];
+    if (step !== undefined) {
+      const to = (store.instant ?? last) + step;
+      if (to >= last) store.goTo(null);
+      else this.go(to);
+    } else if (event.key === "Home") {
+      this.go(this.ends()[0]);
+    } else if (event.key === "End") {
+      store.goTo(null);
+    } else {
+      return;
+    }
+    event.preventDefault();
   }
 
   private draw(): void {
     const { store } = this;
-    const { t } = store.past;
     const following = store.instant === null;
     text(this.live, store.live ? (following ? "Live" : "Back to live") : "To the end");
     this.live.classList.toggle("on", following && store.live);
@@ -79,14 +123,31 @@ export class TimeBar {
     this.windows.forEach((button, at) =>
       set(button, "aria-pressed", String(this.lengths[at] === store.window)),
     );
-    const [first, last] = [t[0] ?? 0, t.at(-1) ?? 0];
+    const [first, last] = this.ends();
     const at = store.instant ?? last;
-    if (document.activeElement !== this.slider || following) {
-      this.slider.value = String(last > first ? (1000 * (at - first)) / (last - first) : 1000);
-    }
+    this.slider.value = String(last > first ? (1000 * (at - first)) / (last - first) : 1000);
     const instant = store.instant ?? store.now.t;
     text(this.shown, Number.isFinite(instant) ? clock(instant) : "");
     this.shown.dataset["t"] = String(store.now.t);
-    set(this.slider, "aria-valuetext", following ? "now" : clock(at));
+    this.drawKept(first, last, at);
+  }
+
+  /** Draws since when single packets are known. */
+  private drawKept(first: number, last: number, at: number): void {
+    const { store } = this;
+    const { kept } = store;
+    const isKept = kept !== null && at >= kept;
+    const part = kept === null ? 1 : Math.min(1, Math.max(0, (kept - first) / (last - first || 1)));
+    this.kept.style.left = `${100 * part}%`;
+    this.kept.hidden = kept === null;
+    const none = store.tellsPackets
+      ? "no packets are kept, so no fork: set `ring` in the deployment"
+      : "";
+    const whole =
+      kept !== null && kept <= first ? "all of it" : `the last ${span(last - (kept ?? 0))}`;
+    text(this.words, kept === null ? none : `packets and forks: ${whole}`);
+    const where = isKept ? "packets are known" : "figures only";
+    set(this.slider, "aria-valuetext", store.instant === null ? "now" : `${clock(at)}, ${where}`);
+    set(this.track, "title", this.words.textContent ?? "");
   }
 }

@@ -2,6 +2,8 @@
 // backlog and drops. Only the rows that are visible are in the document, so thousands stay quick.
 import { choice, h, set, text } from "../dom";
 import { bytes, clock, delay, percent, pps, rate, type Field } from "../format";
+import type { Health } from "../health";
+import { Level } from "../judge";
 import type { Store } from "../store";
 import { hideTip, showTip, tipLine } from "../tip";
 
@@ -10,7 +12,15 @@ const ROW = 32;
 /** Rows above and below the visible ones. */
 const SPARE = 4;
 
-type Order = "policy" | Field;
+type Order = "policy" | "trouble" | Field;
+
+/** What the list has: all classes as a tree, or some of them, each by itself. */
+type Chosen = "all" | "latest" | "ceiling" | number;
+
+/** The most classes of a list that is not a tree, unless it says how many. */
+const LISTED = 100;
+/** A class that sends so much of its ceiling is near it. */
+const NEAR = 0.9;
 
 interface Row {
   element: HTMLElement;
@@ -22,13 +32,24 @@ interface Row {
   offered: HTMLElement;
   share: HTMLElement;
   cells: HTMLElement[];
+  dot: HTMLElement;
+  figure: HTMLElement;
   index: number;
 }
+
+/** Levels as the style sheet names them, and the signs of those that are not well. */
+const LEVELS: Record<Level, string> = {
+  [Level.Idle]: "idle",
+  [Level.Well]: "well",
+  [Level.Short]: "short",
+  [Level.Trouble]: "trouble",
+};
+const SIGNS: Record<string, string> = { well: "✓", short: "~", trouble: "!" };
 
 const COLUMNS: readonly [string, Order, string][] = [
   ["Class", "policy", "in the order of the policy"],
   ["Rate", "sent", "by rate"],
-  ["Share", "policy", ""],
+  ["Well", "trouble", "by trouble, the worst first"],
   ["p50", "p50", "by median delay"],
   ["p99", "p99", "by 99 % delay"],
   ["Backlog", "backlog", "by backlog"],
@@ -47,12 +68,14 @@ export class Tree {
   private depths: number[] = [];
   private search = "";
   private order: Order = "policy";
-  private top = 0;
+  private chosen: Chosen = "all";
   private sorted = 0;
+  private readonly seen = new Map<string, number>();
 
   constructor(
     private readonly store: Store,
     root: HTMLElement,
+    private readonly health: Health,
   ) {
     const input = h("input", {
       type: "search",
@@ -92,14 +115,16 @@ export class Tree {
           choice(
             "Show",
             [
-              ["0", "all"],
+              ["all", "all"],
               ["10", "top 10"],
               ["25", "top 25"],
               ["100", "top 100"],
+              ["latest", "the latest"],
+              ["ceiling", "near their ceiling"],
             ],
-            "0",
+            "all",
             (value) => {
-              this.top = Number(value);
+              this.chosen = Number(value) || (value as Chosen);
               this.list();
             },
           ),
@@ -119,6 +144,7 @@ export class Tree {
 
   private renew(): void {
     const { classes } = this.store;
+    this.note();
     this.children = classes.map(() => []);
     this.depths = [];
     classes.forEach((one, index) => {
@@ -127,6 +153,13 @@ export class Tree {
     });
     this.drawHead();
     this.list();
+  }
+
+  /** Notes when classes were first seen; those of the first look are old. */
+  private note(): void {
+    const { store } = this;
+    const [first, is] = [this.seen.size === 0, store.now.t || store.about?.now || 0];
+    for (const name of store.names) if (!this.seen.has(name)) this.seen.set(name, first ? 0 : is);
   }
 
   private drawHead(): void {
@@ -161,10 +194,11 @@ export class Tree {
 
   /** Makes the list of classes to show from search, folds, order and number. */
   private list(): void {
+    if (this.chosen !== "all") return this.listSome(this.some());
     const kept = this.kept();
     this.visible = [];
     const field = this.order === "policy" ? null : this.order;
-    const value = (index: number) => (field ? this.store.now.value(index, field) || 0 : 0);
+    const value = (index: number) => this.value(index, this.order);
     const walk = (siblings: number[]) => {
       const order = field ? [...siblings].sort((a, b) => value(b) - value(a)) : siblings;
       for (const index of order) {
@@ -176,6 +210,57 @@ export class Tree {
       }
     };
     walk(this.store.classes.flatMap((one, index) => (one.parent === null ? [index] : [])));
+    this.place();
+  }
+
+  /** Shows these classes, each by itself. */
+  private listSome(indices: number[]): void {
+    const wanted = (index: number) =>
+      (this.store.names[index] ?? "").toLowerCase().includes(this.search);
+    this.visible = indices.filter(wanted);
+    this.place();
+  }
+
+  /** Returns what classes are sorted by. */
+  private value(index: number, order: Order): number {
+    if (order === "policy") return 0;
+    if (order === "trouble") return this.health.trouble(index);
+    return this.store.now.value(index, order) || 0;
+  }
+
+  /** Returns the classes of a list that is no tree, in its order. */
+  private some(): number[] {
+    const { classes, now } = this.store;
+    const leaves = classes.flatMap((one, index) => (one.leaf ? [index] : []));
+    const by = (of: (index: number) => number, some: number[]) =>
+      some
+        .map((index) => [of(index), index] as const)
+        .sort(([a], [b]) => b - a)
+        .map(([, index]) => index);
+    if (this.chosen === "latest") return by((index) => this.since(index), leaves).slice(0, LISTED);
+    if (this.chosen === "ceiling") {
+      const part = (index: number) =>
+        now.value(index, "sent") / (classes[index]?.ceiling_bps ?? Infinity) || 0;
+      const near = classes.flatMap((_, index) => (part(index) >= NEAR ? [index] : []));
+      return by(part, near).slice(0, LISTED);
+    }
+    const order = this.order === "policy" ? "sent" : this.order;
+    return by((index) => this.value(index, order), leaves).slice(0, this.chosen as number);
+  }
+
+  /** Returns since when a class is there, or since when it has had packets. */
+  private since(index: number): number {
+    const { names, past } = this.store;
+    const seen = this.seen.get(names[index] ?? "") ?? 0;
+    if (seen > 0) return seen;
+    for (let i = 0; i < past.t.length; i++) {
+      if (past.value(index, "offered", i) > 0) return past.t[i] ?? 0;
+    }
+    return 0;
+  }
+
+  /** Draws what is visible now. */
+  private place(): void {
     const all = this.store.classes.length;
     text(this.counted, this.visible.length === all ? `${all}` : `${this.visible.length} of ${all}`);
     this.grid.setAttribute("aria-rowcount", String(this.visible.length + 1));
@@ -183,21 +268,13 @@ export class Tree {
     this.draw();
   }
 
-  /** Returns the classes that search and number leave, with those above them; `null` for all. */
+  /** Returns the classes that the search leaves, with those above them; `null` for all. */
   private kept(): Set<number> | null {
-    const { classes, now } = this.store;
-    if (!this.search && !this.top) return null;
-    let found = classes.flatMap((one, index) =>
+    const { classes } = this.store;
+    if (!this.search) return null;
+    const found = classes.flatMap((one, index) =>
       one.name.toLowerCase().includes(this.search) ? [index] : [],
     );
-    if (this.top) {
-      const field = this.order === "policy" ? "sent" : this.order;
-      const value = (index: number) => now.value(index, field) || 0;
-      found = found
-        .filter((index) => classes[index]?.leaf)
-        .sort((a, b) => value(b) - value(a))
-        .slice(0, this.top);
-    }
     const kept = new Set<number>();
     for (const index of found) {
       for (let at: number | null = index; at !== null; at = classes[at]?.parent ?? null) {
@@ -208,7 +285,7 @@ export class Tree {
   }
 
   private update(): void {
-    const resort = this.order !== "policy" || this.top > 0;
+    const resort = this.order !== "policy" || this.chosen !== "all";
     if (resort && performance.now() - this.sorted > 1000) {
       this.sorted = performance.now();
       this.list();
@@ -238,6 +315,8 @@ export class Tree {
     );
     const number = h("span", { class: "number" });
     cells[0]?.append(bar, number);
+    const [dot, figure] = [h("span", { class: "dot-mark" }), h("span", { class: "figure" })];
+    cells[1]?.append(dot, figure);
     const element = h(
       "div",
       { class: "row", role: "row" },
@@ -253,7 +332,9 @@ export class Tree {
       fill,
       offered,
       share,
-      cells: [number, ...cells.slice(1)],
+      cells: [number, ...cells.slice(2)],
+      dot,
+      figure,
       index: -1,
     };
     element.addEventListener("click", () => this.store.select(row.index));
@@ -279,10 +360,11 @@ export class Tree {
       row.element.dataset["class"] = one.name;
       text(row.name, one.name);
       set(row.element, "aria-level", (this.depths[index] ?? 0) + 1);
-      row.fold.style.marginLeft = `${(this.depths[index] ?? 0) * 14}px`;
     }
+    const depth = this.chosen === "all" ? (this.depths[index] ?? 0) : 0;
+    row.fold.style.setProperty("--depth", String(depth));
     const open = !this.folded.has(one.name);
-    const inner = (this.children[index]?.length ?? 0) > 0;
+    const inner = this.chosen === "all" && (this.children[index]?.length ?? 0) > 0;
     set(row.element, "aria-expanded", inner ? String(open) : null);
     row.fold.className = inner ? (open ? "fold open" : "fold closed") : "fold";
     row.swatch.style.background = store.colours[index] ?? "";
@@ -306,15 +388,26 @@ export class Tree {
     row.share.style.left = part(one?.share_bps ?? 0);
     const values = [
       rate(sent),
-      rate(one?.share_bps),
       delay(now.value(index, "p50")),
       delay(now.value(index, "p99")),
       bytes(now.value(index, "backlog")),
       pps(now.value(index, "dropped")),
     ];
     row.cells.forEach((cell, column) => text(cell, values[column] ?? ""));
-    row.cells[5]?.classList.toggle("bad", now.value(index, "dropped") > 0);
-    row.cells[5]?.classList.toggle("muted", !(now.value(index, "dropped") > 0));
+    this.drawMark(row, index);
+  }
+
+  /** Draws how the class is; drops are red only where they are trouble. */
+  private drawMark(row: Row, index: number): void {
+    const mark = this.health.marks[index];
+    const level = LEVELS[mark?.level ?? Level.Idle];
+    set(row.dot, "class", `dot-mark ${level}`);
+    text(row.dot, SIGNS[level] ?? "");
+    text(row.figure, mark?.figure ?? "");
+    set(row.figure, "class", level === "trouble" ? "figure bad" : "figure");
+    const lost = /loses/.test(mark?.words ?? "") && level === "trouble";
+    row.cells[4]?.classList.toggle("bad", lost);
+    row.cells[4]?.classList.toggle("muted", !lost);
   }
 
   private tell(index: number, event: MouseEvent): void {
@@ -338,6 +431,7 @@ export class Tree {
       ),
       tipLine(null, "ceiling", rate(one.ceiling_bps)),
       tipLine(null, "borrowed", rate(now.value(index, "borrowed"))),
+      h("div", { class: "muted" }, this.health.marks[index]?.words ?? ""),
     );
   }
 

@@ -17,6 +17,8 @@ export class Tuning {
   private readonly reason: HTMLInputElement;
   private readonly apply: HTMLButtonElement;
   private readonly discard: HTMLButtonElement;
+  private readonly fork: HTMLButtonElement;
+  private readonly footer = h("div", { class: "apply" });
   private readonly locked = h("p", { class: "locked", hidden: true });
   private readonly answer = h("div", { role: "status" });
   private readonly effect: Effect;
@@ -29,6 +31,8 @@ export class Tuning {
   constructor(
     private readonly store: Store,
     private readonly trial: Trial,
+    /** Shows the fork. */
+    onfork: () => void,
   ) {
     this.effect = new Effect(store, () => this.enable());
     this.reason = h("input", {
@@ -42,6 +46,7 @@ export class Tuning {
       "Apply",
     );
     this.discard = h("button", { disabled: true, onclick: () => this.forget() }, "Discard");
+    this.fork = h("button", { disabled: true, onclick: onfork }, "Fork with this");
     this.element = panel(
       "Tune",
       this.controls(),
@@ -49,7 +54,7 @@ export class Tuning {
       h(
         "div",
         { class: "tuning" },
-        h("div", { class: "beside" }, this.effect.element, this.answer, this.footer()),
+        h("div", { class: "beside" }, this.effect.element, this.answer, this.footer),
         this.fields,
       ),
     );
@@ -90,38 +95,41 @@ export class Tuning {
     ];
   }
 
-  private footer(): HTMLElement {
-    return h(
-      "div",
-      { class: "apply" },
-      this.reason,
+  /** Makes the controls: only a link can be changed, and only for a link there are trials. */
+  private drawFooter(): void {
+    const { live } = this.store;
+    this.fork.classList.toggle("primary", !live);
+    const trial = () =>
       choice(
-        "undone unless kept within",
+        "on trial for",
         [
           ["10000", "10 s"],
           ["30000", "30 s"],
           ["60000", "1 min"],
           ["300000", "5 min"],
-          ["0", "not at all"],
+          ["0", "no trial"],
         ],
-        "30000",
+        String(this.trialMs),
         (value) => {
           this.trialMs = Number(value);
         },
-      ),
-      this.discard,
-      this.apply,
+      );
+    this.footer.replaceChildren(
+      ...(live
+        ? [this.reason, trial(), this.discard, this.fork, this.apply]
+        : [this.discard, this.fork]),
     );
   }
 
   private async load(): Promise<void> {
     const { store } = this;
     if (!store.tellsPackets) return;
+    this.drawFooter();
     const may = store.about?.abilities.change ?? false;
     this.locked.hidden = may;
     this.locked.textContent = store.live
       ? "This token may only read. Ask for the token that changes the link (token_file) to tune it."
-      : "A record cannot be changed. What you choose here is predicted, and a fork takes it.";
+      : "What happened cannot be changed. What you choose here is predicted, and Fork with this shows it for these packets.";
     try {
       this.knobs = await api.knobs(store.direction?.name ?? "");
     } catch (error) {
@@ -177,6 +185,8 @@ export class Tuning {
     const any = this.store.pending.size > 0;
     const may = this.store.live && (this.store.about?.abilities.change ?? false);
     this.discard.disabled = !any;
+    const able = this.store.about?.abilities.fork ?? false;
+    this.fork.disabled = !any || !able || this.effect.errors > 0;
     this.apply.disabled = !any || !may || this.effect.errors > 0;
     this.apply.textContent = any ? `Apply ${this.store.pending.size}` : "Apply";
   }

@@ -58,9 +58,12 @@ export class TwoCourses {
     const { write } = measure(pair.field);
     const classes = this.classes(pair);
     const group = Math.ceil(pair.t.length / POINTS);
-    const t = pair.t.filter((_, i) => (i + 1) % group === 0 || i === pair.t.length - 1);
+    // A last group that is not whole has no mean to compare.
+    const whole = pair.t.length - (pair.t.length % group) || pair.t.length;
+    const t = pair.t.slice(0, whole).filter((_, i) => (i + 1) % group === 0 || i === whole - 1);
     const colour = (one: string) => store.colours[store.names.indexOf(one)] ?? "";
-    const line = (course: Courses, one: string) => means(course[one]?.[pair.name], group);
+    const line = (course: Courses, one: string) =>
+      means(course[one]?.[pair.name]?.slice(0, whole), group);
     const series: Series[] = classes.flatMap((one) => [
       { name: `${one}, ${solid}`, colour: colour(one), values: line(pair.solid, one) },
       {

@@ -26,7 +26,8 @@ impl Tree<'_> {
                 Discipline::Priq => {
                     queue.and_then(beyond_priq).or_else(|| same_priority(class, before))
                 }
-                Discipline::Cbq => too_wide(class, above, rate),
+                Discipline::Cbq | Discipline::Fairq => too_wide(class, above, rate),
+                Discipline::Codel => None,
                 Discipline::Hfsc => too_wide(class, above, rate)
                     .or_else(|| curves(class, rate))
                     .or_else(|| sums(class, before, (above, rate))),

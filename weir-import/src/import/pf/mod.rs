@@ -9,7 +9,7 @@ mod text;
 
 use super::altq_classes::{AltqClass, Curve, Discipline, Early, lower};
 use super::lines::{LineId, Reading};
-use super::sketch::{Sketch, quoted};
+use super::sketch::{Key, Sketch, quoted};
 use super::words::{Word, Words, decimal, number, scaled};
 use super::{Language, Options};
 use rules::{PfRule, Place};
@@ -40,6 +40,8 @@ struct Altq {
     bandwidth: u64,
     early: Early,
     ecn: bool,
+    /// The values of CoDel, where the file sets them.
+    thresholds: Vec<Key>,
     limit: u64,
     /// The names of the queues at the top.
     top: Vec<Word>,
@@ -185,22 +187,15 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
     words.value("`on`", |word| (word == "on").then_some(()), reading)?;
     let interfaces = text::list(words, "an interface", reading)?;
     let (mut discipline, mut bandwidth, mut limit) = (None, None, 0);
-    let (mut early, mut ecn) = (Early::No, false);
+    let mut all = AltqClass::new("", None, line);
     let mut top = Vec::new();
     let mut written = Once::default();
     while let Some(word) = words.take() {
         written.check(&word, &["bandwidth", "qlimit", "tbrsize", "queue"], reading)?;
         match word.text.as_str() {
-            "cbq" | "hfsc" | "priq" => {
+            "cbq" | "hfsc" | "priq" | "fairq" | "codel" | "codelq" => {
                 discipline = Some(scheduler(&word.text));
-                let mut class = AltqClass::new("", None, line);
-                parenthesised(words, &mut class, reading)?;
-                (early, ecn) = (class.early, class.ecn);
-            }
-            "codel" | "fairq" => {
-                let why = format!("Weir has no `{}` as in ALTQ", word.text);
-                reading.lost(line, why);
-                return None;
+                parenthesised(words, &mut all, reading)?;
             }
             "bandwidth" => bandwidth = Some(words.value(A_BANDWIDTH, bits, reading)?),
             "qlimit" => limit = words.value(A_LIMIT, within(0..=LIMIT_MAX), reading)?,
@@ -211,16 +206,20 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
             }
             "queue" => top = names(text::list(words, "a queue", reading)?, reading)?,
             other => {
-                let known = ["cbq", "hfsc", "priq", "bandwidth", "qlimit", "tbrsize", "queue"];
-                reading.unknown((other, word.span), "option of altq", &known);
+                reading.unknown((other, word.span), "option of altq", &ALTQ_WORDS);
                 return None;
             }
         }
     }
-    let (Some(discipline), false) = (discipline, top.is_empty()) else {
+    let is_single = discipline == Some(Discipline::Codel);
+    if is_single {
+        all.early = Early::Codel;
+        top.clear();
+    }
+    let (Some(discipline), true) = (discipline, is_single || !top.is_empty()) else {
         let lacks = if discipline.is_none() { "a scheduler" } else { "`queue`" };
         let message = format!("`altq on` lacks {lacks}");
-        let cure = "write `cbq`, `hfsc` or `priq`, and the queues at the top";
+        let cure = "write `cbq`, `hfsc`, `priq` or `fairq`, and the queues at the top";
         reading.error(&codes::INCOMPLETE, reading.span(line), message, cure);
         return None;
     };
@@ -242,8 +241,9 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
             line,
             discipline,
             bandwidth,
-            early,
-            ecn,
+            early: all.early,
+            ecn: all.ecn,
+            thresholds: all.thresholds.clone(),
             limit: if limit == 0 { LIMIT_DEFAULT } else { limit },
             top,
             is_new,
@@ -284,6 +284,8 @@ fn scheduler(word: &str) -> Discipline {
     match word {
         "hfsc" => Discipline::Hfsc,
         "priq" => Discipline::Priq,
+        "fairq" => Discipline::Fairq,
+        "codel" | "codelq" => Discipline::Codel,
         _ => Discipline::Cbq,
     }
 }
@@ -304,7 +306,21 @@ fn parenthesised(words: &mut Words, class: &mut AltqClass, reading: &mut Reading
             "borrow" => class.borrow = true,
             "red" => class.early = Early::Red,
             "rio" => class.early = Early::Rio,
-            "codel" => class.early = Early::Codel,
+            "codel" => {
+                class.early = Early::Codel;
+                parenthesised(words, class, reading)?;
+            }
+            "target" | "interval" => {
+                let value = words.value("milliseconds", within(1..=60_000), reading)?;
+                let key = if word.text == "target" { "target" } else { "interval" };
+                class.thresholds.push((key, quoted(&format!("{value} ms"))));
+            }
+            "buckets" => class.buckets = Some(words.value("a number", number, reading)?),
+            "hogs" => {
+                words.value(A_BANDWIDTH, bandwidth, reading)?;
+                let note = "`hogs` is left out: no flow goes before the turn of another";
+                reading.approximated(class.line, note);
+            }
             "ecn" => {
                 class.ecn = true;
                 if class.early == Early::No {
@@ -315,7 +331,7 @@ fn parenthesised(words: &mut Words, class: &mut AltqClass, reading: &mut Reading
             "prr" | "cleardscp" | "flowvalve" | "flowvalves" => {
                 reading.approximated(class.line, format!("`{}` is left out", word.text));
             }
-            "minburst" | "maxburst" | "pktsize" | "maxpktsize" | "hogs" | "buckets" => {
+            "minburst" | "maxburst" | "pktsize" | "maxpktsize" => {
                 words.value("a number", number, reading)?;
                 reading.approximated(class.line, format!("`{}` is left out", word.text));
             }
@@ -443,6 +459,7 @@ fn add_root(queue: &Queue, file: &mut File) {
             bandwidth: queue.max.unwrap_or(queue.bandwidth).of(0),
             early: Early::No,
             ecn: false,
+            thresholds: Vec::new(),
             limit: LIMIT_DEFAULT,
             top: vec![queue.name.clone()],
             is_new: true,
@@ -482,7 +499,13 @@ fn queue_option(
             let limit = words.value(A_LIMIT, within(0..=LIMIT_MAX), reading)?;
             queue.limit = Some(limit).filter(|limit| *limit > 0);
         }
-        "cbq" | "hfsc" | "priq" => parenthesised(words, &mut queue.class, reading)?,
+        "cbq" | "hfsc" | "priq" | "fairq" => {
+            parenthesised(words, &mut queue.class, reading)?;
+        }
+        "codel" => {
+            queue.class.early = Early::Codel;
+            parenthesised(words, &mut queue.class, reading)?;
+        }
         "default" => queue.class.default = true,
         "flows" => {
             let what = "a number of flows from 1 to 32767";
@@ -573,6 +596,13 @@ fn sketch(
     let mut sketch = Sketch::new(&altq.name.text, altq.name.span);
     sketch.rate = altq.bandwidth;
     sketch.rate_or(options, altq.line, reading);
+    if altq.discipline == Discipline::Codel {
+        let mut all = AltqClass::new("all", None, altq.line);
+        (all.default, all.early, all.ecn) = (true, altq.early, altq.ecn);
+        (all.limit, all.thresholds) = (altq.limit, altq.thresholds.clone());
+        lower(altq.discipline, vec![all], &mut sketch, reading);
+        return Some(sketch);
+    }
     let mut tree = Tree { altq, file, classes: Vec::new() };
     for name in &altq.top {
         tree.add(name, None, sketch.rate, reading);
@@ -662,6 +692,7 @@ impl Tree<'_> {
         class.limit = queue.limit.unwrap_or(self.altq.limit);
         if class.early == Early::No {
             (class.early, class.ecn) = (self.altq.early, self.altq.ecn);
+            class.thresholds.clone_from(&self.altq.thresholds);
         }
         let is_cbq = self.altq.discipline == Discipline::Cbq;
         if is_cbq && let Some(priority) = class.priority.filter(|priority| *priority > 7) {
@@ -753,7 +784,7 @@ const QUEUE_NAME_MAX: usize = 63;
 const ANCHOR_WORDS: [&str; 9] =
     ["in", "out", "quick", "on", "inet", "inet6", "proto", "from", "to"];
 /// Options of a queue, each at most once.
-const QUEUE_WORDS: [&str; 13] = [
+const QUEUE_WORDS: [&str; 15] = [
     "on",
     "parent",
     "bandwidth",
@@ -764,10 +795,15 @@ const QUEUE_WORDS: [&str; 13] = [
     "cbq",
     "hfsc",
     "priq",
+    "fairq",
+    "codel",
     "default",
     "flows",
     "quantum",
 ];
+/// Options of `altq on`.
+const ALTQ_WORDS: [&str; 9] =
+    ["cbq", "hfsc", "priq", "fairq", "codelq", "bandwidth", "qlimit", "tbrsize", "queue"];
 const STATEMENTS: [&str; 14] = [
     "altq",
     "queue",
@@ -784,13 +820,17 @@ const STATEMENTS: [&str; 14] = [
     "load",
     "antispoof",
 ];
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 16] = [
     "default",
     "borrow",
     "red",
     "rio",
     "ecn",
     "codel",
+    "target",
+    "interval",
+    "buckets",
+    "hogs",
     "realtime",
     "linkshare",
     "upperlimit",

@@ -3,7 +3,8 @@
 use super::super::lines::Reading;
 use super::super::sketch::{Key, quoted};
 use super::super::words::{Words, number};
-use super::filters::{Accepts, Draft, EthernetType, tail, unread};
+use super::conditions::{tail, unread};
+use super::draft::{Accepts, Draft, EthernetType};
 use super::selector::{OTHERS, PORTED, Selector};
 
 /// Reads `basic [match 'cmp(...) and meta(...)'] flowid H`.

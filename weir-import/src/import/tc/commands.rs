@@ -11,7 +11,7 @@ use weir_policy::finding::{Draft, Span};
 use weir_policy::reader::suggest;
 
 /// A command of the file, from its object on: `qdisc add dev eth0 ...`.
-pub(super) struct Command {
+pub(in crate::import) struct Command {
     pub line: LineId,
     pub words: Vec<Word>,
 }

@@ -84,6 +84,11 @@ pub(super) fn read(
         "tbf" => tbf(&mut one, words, line, reading)?,
         "drr" | "qfq" => {}
         "cake" => super::cake::read(&mut one, words, line, reading)?,
+        "cake_mq" => {
+            one.kind = "cake".to_owned();
+            reading.approximated(line, "one cake for all queues of the device");
+            super::cake::read(&mut one, words, line, reading)?;
+        }
         "sfq" => {
             one.queue = sfq(words, line, reading)?;
         }
@@ -95,12 +100,13 @@ pub(super) fn read(
                 reading.approximated(line, "its three bands become one queue");
             }
         }
-        other if UNKNOWN_TO_WEIR.contains(&other) => {
-            reading.lost(line, format!("Weir has no `{other}`"));
-            return None;
-        }
         other => {
-            reading.unknown((other, kind.span), "queueing discipline", &KINDS);
+            match UNKNOWN_TO_WEIR.iter().find(|row| row.0.contains(&other)) {
+                Some((_, instead)) => {
+                    reading.lost(line, format!("Weir has no `{other}`: {instead}"));
+                }
+                None => reading.unknown((other, kind.span), "queueing discipline", &KINDS),
+            }
             return None;
         }
     }
@@ -744,10 +750,19 @@ const KINDS: [&str; 17] = [
     "pfifo_fast",
     "pfifo_head_drop",
 ];
-/// Disciplines of the kernel without a counterpart in Weir.
-const UNKNOWN_TO_WEIR: [&str; 14] = [
-    "fq", "fq_pie", "choke", "gred", "hhf", "netem", "mq", "mqprio", "multiq", "noqueue", "sfb",
-    "taprio", "etf", "ets",
+/// Disciplines of the kernel without a counterpart in Weir, and what to do instead.
+const UNKNOWN_TO_WEIR: [(&[&str], &str); 7] = [
+    (&["netem"], "it imitates a path; `weir sim` has paths with a delay and with losses"),
+    (
+        &["mq", "mqprio", "multiq", "taprio"],
+        "a link has one queue towards the device: import what is below one of its queues alone, \
+         as the root",
+    ),
+    (&["fq", "etf"], "it paces what this machine itself sends, by the stamps of sockets"),
+    (&["fq_pie", "choke", "sfb", "hhf", "dualpi2"], "`fq_codel`, `pie` and `sfq` are read"),
+    (&["gred", "skbprio", "dsmark"], "a class for each kind of packet, as in `prio`, is read"),
+    (&["ets", "cbs"], "`drr` and `prio` are read"),
+    (&["noqueue", "plug", "teql0", "teql", "atm", "bpf"], "it orders no packets by class"),
 ];
 const CLASS_WORDS: [(&str, &[&str]); 5] = [
     ("qfq", &["weight", "maxpkt"]),

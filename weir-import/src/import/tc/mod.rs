@@ -9,7 +9,9 @@ mod basic;
 mod cake;
 mod chains;
 mod commands;
+mod conditions;
 mod disciplines;
+mod draft;
 mod filters;
 pub mod kernel;
 mod lower;
@@ -18,6 +20,8 @@ mod shown;
 mod tables;
 
 pub(super) mod units;
+
+pub(super) use commands::Command;
 
 use super::lines::{LineId, Reading};
 use super::sketch::Sketch;
@@ -77,10 +81,20 @@ struct Class {
 }
 
 fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
+    let unnamed = options.device.as_deref().unwrap_or(UNNAMED);
+    let commands = commands::commands(text, unnamed, reading);
+    given(commands, options, reading)
+}
+
+/// Imports commands, also those that stand for another tool's file.
+pub(super) fn given(
+    commands: Vec<Command>,
+    options: &Options,
+    reading: &mut Reading,
+) -> Vec<Sketch> {
     let mut devices: Vec<Device> = Vec::new();
     let mut names = BTreeMap::new();
-    let unnamed = options.device.as_deref().unwrap_or(UNNAMED);
-    for command in commands::commands(text, unnamed, reading) {
+    for command in commands {
         let line = command.line;
         let mut words = Words::new(command.words);
         if words.accept("#class") {

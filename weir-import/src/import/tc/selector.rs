@@ -7,7 +7,8 @@
 use super::super::altq::with_tos;
 use super::super::sketch::{Key, quoted};
 use super::super::words::{Word, Words, bad_value};
-use super::filters::{EthernetType, masked_prefix};
+use super::conditions::masked_prefix;
+use super::draft::EthernetType;
 use super::tables::From;
 use super::units::base0;
 use super::{Reading, short};

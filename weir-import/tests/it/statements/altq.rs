@@ -253,12 +253,7 @@ fn filters_of_altq_conf() {
                 "",
                 "{ ethertype = 'ipv4', proto = 17, dscp = 46 },",
             ),
-            (
-                " en0 a 0 0 0 0 17 tos 0xb8 tosmask 0xf8",
-                KEPT,
-                "",
-                "{ ethertype = 'ipv4', proto = 17, dscp = [46, 47] },",
-            ),
+            (" en0 a 0 0 0 0 17 tos 0xb8 tosmask 0xf8", KEPT, "", "dscp = [46, 47] },"),
             (" en0 a 0 0 0 0 17 tos 0x10", KEPT, "", "proto = 17, dscp = 4, ecn = 'not-ect' },"),
             (" en0 a 0 0 0 0 17 gpi 7", LOST, "`gpi`", "!proto = 17"),
             (" en0 a 0 0 0 0 17 gpi 0", KEPT, "", "{ ethertype = 'ipv4', proto = 17 },"),

@@ -2,7 +2,12 @@
 //! of the note, and what the policy then says.
 
 mod altq;
+mod libreqos;
+mod mqc;
 mod pf;
+mod routeros;
+mod sqm;
+mod systemd;
 mod tc;
 
 use weir_core::units::Rate;
@@ -31,6 +36,9 @@ fn check(language: &str, file: &str, rows: &[Row]) {
         for text in &policies {
             let outcome = policy::parse(text, "p");
             assert!(!outcome.failed(), "{text}\n{:#?}", outcome.findings);
+            // Only tc itself may have classes that cannot borrow.
+            let stuck = outcome.findings.iter().any(|found| found.code == "W148");
+            assert!(language.name == "tc" || !stuck, "{text}\n{:#?}", outcome.findings);
         }
         let all = policies.concat().replace('"', "'").replace('\n', "; ");
         let found = import.lines.iter().find(|found| found.place.line == line);
@@ -70,7 +78,7 @@ fn the_rate_of_an_interface() {
     ];
     for (language, text, rate, wanted) in rows {
         let rate = rate.and_then(|mbit: u64| Rate::new(mbit * 1_000_000));
-        let options = Options { rate, device: None };
+        let options = Options { rate, device: None, ..Options::default() };
         let language = import::find(language).expect("rows name languages");
         let import = import::read(language, text.as_bytes(), "f", &options).plan;
         let policy = &import.expect("rows are right").policies[0].policy;

@@ -33,8 +33,44 @@ fn altq_on_in_pf_conf() {
         "pf",
         "altq on em1 priq bandwidth 1Mb queue z\nqueue z priq(default)\naltq on em0 @ queue z\n",
         &[
-            ("codel bandwidth 10Mb", LOST, "no `codel` as in ALTQ", "!10 Mbit/s"),
-            ("fairq bandwidth 10Mb", LOST, "no `fairq` as in ALTQ", "!10 Mbit/s"),
+            (
+                "codelq bandwidth 10Mb",
+                KEPT,
+                "",
+                "rate = '10 Mbit/s'; scheduler = 'fifo'; ; [class.all]; queue = { dropper = 'codel', limit = '50 packets' }; ",
+            ),
+            (
+                "codelq(target 7 interval 90 ecn) bandwidth 10Mb qlimit 9",
+                KEPT,
+                "",
+                "limit = '9 packets', target = '7 ms', interval = '90 ms', ecn = true }",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn queues_of_fairq_in_pf_conf() {
+    check(
+        "pf",
+        "altq on em0 fairq bandwidth 10Mb queue { def, a }\n\
+         queue def bandwidth 6Mb fairq(default)\nqueue a bandwidth 2Mb @\n\
+         pass out on em0 proto tcp to port 80 queue a\n",
+        &[
+            (
+                "priority 3 fairq(buckets 64, hogs 1Kb) qlimit 9",
+                CLOSE,
+                "`hogs` is left out",
+                "[class.a]; parent = 'link'; rate = '2 Mbit/s'; ceil = '10 Mbit/s'; queue = { dropper = 'sfq', limit = '576 packets', flows = 64, divisor = 64, depth = 9 }; match = [;     { proto = 6, dport = '80' },; ]",
+            ),
+            ("", CLOSE, "which of them is first", "flows = 256, divisor = 256, depth = 50 }"),
+            (
+                "fairq(codel ecn)",
+                CLOSE,
+                "",
+                "dropper = 'fq-codel', limit = '12800 packets', flows = 256, ecn = true }",
+            ),
+            ("fairq(red)", CLOSE, "RED in each flow is left out", "dropper = 'sfq'"),
         ],
     );
 }
@@ -282,7 +318,7 @@ fn rules_of_pf_conf() {
                 "pass out on em0 proto tcp queue (a, b)",
                 CLOSE,
                 "empty acknowledgements",
-                "[class.b]; rate = '1 Mbit/s'; borrow = false; queue = { dropper = 'head', limit = '50 packets' }; match = [;     { proto = 6, dscp = [4",
+                "[class.b]; rate = '1 Mbit/s'; borrow = false; queue = { dropper = 'head', limit = '50 packets' }; match = [;     { proto = 6, dscp = [4, 5, 6, 7, 12, ",
             ),
             (
                 "pass out on em0 proto tcp route-to em1 queue a",

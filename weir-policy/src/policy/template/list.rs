@@ -3,8 +3,8 @@
 //! A list is a CSV file with a header, a TOML file with one array of tables, or an array of tables
 //! in the policy itself. Invariant: each row has a cell for each column.
 
-use super::csv::{Record, Records};
-use crate::codes::{self, Code};
+use crate::codes;
+use crate::csv::{self, COLUMNS_MAX, Fault, Record, Records};
 use crate::file::ReadFile;
 use crate::finding::{Draft, FINDINGS_MAX, Origin, Report, Source, Span};
 use crate::reader::{self, Node};
@@ -46,15 +46,6 @@ pub(super) struct Cell<'l> {
     /// The value in a TOML list, if it is not a text.
     pub value: Option<Box<DeValue<'l>>>,
     pub span: Span,
-}
-
-/// An error in a list, with its place and cure.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub code: &'static Code,
-    pub span: Span,
-    pub message: Cow<'static, str>,
-    pub cure: &'static str,
 }
 
 impl File {
@@ -175,7 +166,11 @@ impl<'l> Reading<'l, '_> {
         true
     }
 
-    fn record(&mut self, record: Record<'l>) {
+    fn record(&mut self, mut record: Record<'l>) {
+        let names = self.list.columns.iter().map(AsRef::as_ref);
+        for at in csv::left_out(names, record.cells.len()) {
+            record.cells.insert(at, (Cow::Borrowed(""), record.span));
+        }
         let (count, columns) = (record.cells.len(), self.list.columns.len());
         if record.cells.iter().all(|(text, _)| text.is_empty()) {
             return;
@@ -317,7 +312,5 @@ fn place(number: Option<usize>, row: Span, node: &Node<'_>, report: &mut Report)
 
 /// Bound: rows of a template's list, as many as a policy may have rules; a longer list is refused.
 const ROWS_MAX: usize = 1 << 18;
-/// Bound: columns of a template's list; a wider list is refused.
-pub(super) const COLUMNS_MAX: usize = 256;
 /// Bound: cells of a template's list, sixteen in each row; a larger list is refused.
 const CELLS_MAX: usize = 1 << 22;

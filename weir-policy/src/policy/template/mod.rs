@@ -18,7 +18,6 @@
 //! read like them. Invariant: every place in such a class is an [`Origin`](crate::finding::Origin),
 //! so that a finding points at the row and at the template.
 
-mod csv;
 mod fill;
 mod join;
 mod list;

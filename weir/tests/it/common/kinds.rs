@@ -56,6 +56,25 @@ const FILES: &[(&str, &[u8])] = &[
           class cbq fxp0 all root pbandwidth 90 default\n",
     ),
     (
+        "sqm",
+        b"config queue 'wan'\n\toption enabled '1'\n\toption interface 'eth1'\n\
+          \toption download '85000'\n\toption upload '9000'\n\toption script 'simplest.qos'\n",
+    ),
+    ("uplink.network", b"[Match]\nName=eth0\n[CAKE]\nBandwidth=40M\n"),
+    ("router.rsc", b"/queue simple\nadd name=a target=10.0.0.1 max-limit=5M/20M\n"),
+    (
+        "router.cfg",
+        b"class-map VOICE\n match dscp ef\npolicy-map WAN\n class VOICE\n  priority percent 20\n",
+    ),
+    (
+        "ShapedDevices.csv",
+        b"Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,\
+          Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps,Comment\n\
+          1,a,1,b,,,100.64.0.1,,1,1,5,5,\n",
+    ),
+    ("rc.firewall", b"ipfw pipe 1 config bw 5Mbit/s\nipfw add 10 pipe 1 ip from any to any out\n"),
+    ("qos.json", b"{\"openconfig-qos:qos\": {\"scheduler-policies\": {}}}\n"),
+    (
         "pf.conf",
         b"altq on em0 cbq bandwidth 10Mb queue { all }\nqueue all bandwidth 100% cbq(default)\n\
           pass out on em0 queue all\n",

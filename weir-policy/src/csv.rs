@@ -4,20 +4,45 @@
 //! spaces around them, blank lines, and lines of comment that begin with `#`. A record ends at a
 //! line end, except inside quotes. Every step of the iterator takes at least one byte.
 
-use super::list::{COLUMNS_MAX, Fault};
-use crate::codes;
+use crate::codes::{self, Code};
 use crate::finding::Span;
 use std::borrow::Cow;
 
 /// One line of cells, or several if a cell has line ends.
 #[derive(Debug)]
-pub(super) struct Record<'t> {
+pub struct Record<'t> {
+    /// The place of the whole record.
     pub span: Span,
+    /// The cells with their places; those in quotes without them.
     pub cells: Vec<(Cow<'t, str>, Span)>,
 }
 
+/// An error in a list, with its place and cure.
+#[derive(Debug)]
+pub struct Fault {
+    /// The code of the finding that reports it.
+    pub code: &'static Code,
+    /// Where it is.
+    pub span: Span,
+    /// The message of that finding.
+    pub message: Cow<'static, str>,
+    /// How to cure it.
+    pub cure: &'static str,
+}
+
+/// Returns which columns of `header` a row of `count` cells lacks: none, or those that LibreQoS's
+/// ShapedDevices.csv names and may leave out of its rows.
+pub fn left_out<'h>(header: impl Iterator<Item = &'h str>, count: usize) -> Vec<usize> {
+    let names: Vec<&str> = header.collect();
+    let optional = |at: &usize| OPTIONAL.contains(&names[*at]);
+    let left_out: Vec<usize> = (0..names.len()).filter(optional).collect();
+    let short = count < names.len() && count + left_out.len() == names.len();
+    if short { left_out } else { Vec::new() }
+}
+
 /// The records of a text.
-pub(super) struct Records<'t> {
+#[derive(Debug)]
+pub struct Records<'t> {
     text: &'t str,
     at: usize,
     separator: char,
@@ -145,6 +170,10 @@ fn is_skipped(line: &str) -> bool {
 }
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
+/// Bound: columns of a list; a wider one is refused.
+pub const COLUMNS_MAX: usize = 256;
+/// The columns that LibreQoS names in a header, and leaves out of the rows that it ships.
+const OPTIONAL: [&str; 2] = ["Parent Node ID", "Anchor Node ID"];
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 /// A tab may separate cells.
 const BLANKS: [char; 1] = [' '];

@@ -1,0 +1,388 @@
+//! Imports Cisco's modular QoS: `class-map`, `policy-map` and `service-policy`, with access lists.
+//! One policy for each interface that has a `service-policy output`, or for each uppermost
+//! `policy-map` of a file without interfaces.
+//!
+//! Classes become those of `htb`: a bandwidth is a rate, a shaper a ceiling, and `priority` goes
+//! first within its rate. The first class of a policy that a packet matches takes it.
+
+mod conditions;
+mod lower;
+
+use super::lines::{LineId, Reading};
+use super::sketch::{Key, Sketch};
+use super::words::{Word, Words, bad_value, decimal, number};
+use super::{Language, Options};
+use conditions::{AccessList, ClassMap};
+use std::collections::BTreeMap;
+use weir_policy::finding::Span;
+
+pub(super) const LANGUAGE: Language =
+    Language { name: "mqc", summary: "a configuration of Cisco IOS with policy-maps", read };
+
+/// A part of a file that is indented below its first line.
+enum Block {
+    Other,
+    ClassMap(String),
+    Policy(usize),
+    Interface(usize),
+    AccessList(String),
+}
+
+/// The contents of a file.
+#[derive(Default)]
+struct File {
+    class_maps: BTreeMap<String, ClassMap>,
+    lists: BTreeMap<String, AccessList>,
+    policies: Vec<PolicyMap>,
+    interfaces: Vec<Interface>,
+}
+
+struct PolicyMap {
+    name: String,
+    line: LineId,
+    classes: Vec<PolicyClass>,
+}
+
+struct Interface {
+    name: String,
+    line: LineId,
+    span: Span,
+    /// In bit/s.
+    rate: Option<u64>,
+    /// The policy of departing packets.
+    output: Option<(String, LineId)>,
+}
+
+/// A rate: bits in a second, or a part of what there is, in millionths of a percent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Share {
+    Bits(u64),
+    Percent(u64),
+    /// A part of what the others leave, in relation to other classes.
+    Ratio(u64),
+}
+
+/// The actions for packets that a class-map of this name takes.
+struct PolicyClass {
+    name: String,
+    line: LineId,
+    /// It goes first, within this share.
+    priority: Option<(u64, Option<Share>)>,
+    bandwidth: Option<Share>,
+    remaining: Option<Share>,
+    shape: Option<Share>,
+    /// A rate, a burst in bytes, and whether packets beyond it pass.
+    police: Option<(Share, Option<u64>, bool)>,
+    queue: Vec<Key>,
+    child: Option<String>,
+}
+
+fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
+    let mut file = File::default();
+    let mut block = Block::Other;
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let words = words_of(line, offset);
+        offset += line.len();
+        if let Some(words) = words {
+            file.line(Words::new(words), &mut block, reading);
+        }
+    }
+    if reading.report.failed() {
+        return Vec::new();
+    }
+    lower::sketches(&file, options, reading)
+}
+
+/// Splits a line; `!` begins a comment.
+fn words_of(line: &str, offset: usize) -> Option<Vec<Word>> {
+    if line.trim_start().starts_with('!') {
+        return None;
+    }
+    let start = |word: &str| word.as_ptr() as usize - line.as_ptr() as usize;
+    let place = |word: &str| {
+        let start = offset + start(word);
+        Word { text: word.to_owned(), span: Span { start, end: start + word.len() } }
+    };
+    let words: Vec<Word> = line.split_whitespace().map(place).collect();
+    (!words.is_empty()).then_some(words)
+}
+
+impl File {
+    /// Reads a line: one that begins a block, or one of the block that is open.
+    fn line(&mut self, mut words: Words, block: &mut Block, reading: &mut Reading) {
+        let span = words.span();
+        let Some(first) = words.take() else { return };
+        match first.text.as_str() {
+            "class-map" => *block = self.class_map(&mut words, span, reading),
+            "policy-map" => {
+                let line = reading.line(span);
+                let name = words.rest().last().map_or_else(String::new, |word| word.text.clone());
+                self.policies.push(PolicyMap { name, line, classes: Vec::new() });
+                *block = Block::Policy(self.policies.len() - 1);
+            }
+            "interface" => {
+                let name: Vec<&str> = words.rest().iter().map(|word| word.text.as_str()).collect();
+                let line = reading.line(span);
+                let name = name.concat();
+                self.interfaces.push(Interface { name, line, span, rate: None, output: None });
+                *block = Block::Interface(self.interfaces.len() - 1);
+            }
+            "access-list" => {
+                let line = reading.line(span);
+                let name = words.take().map_or_else(String::new, |word| word.text);
+                self.lists.entry(name).or_default().entry(&mut words, line, reading);
+            }
+            "ip" | "ipv6" if words.accept("access-list") => {
+                words.accept("extended");
+                words.accept("standard");
+                reading.line(span);
+                *block = Block::AccessList(words.take().map_or_else(String::new, |word| word.text));
+            }
+            _ => self.inside(first, words, span, (block, reading)),
+        }
+    }
+
+    /// Reads a line of the open block.
+    fn inside(
+        &mut self,
+        first: Word,
+        mut words: Words,
+        span: Span,
+        (block, reading): (&mut Block, &mut Reading),
+    ) {
+        match block {
+            Block::ClassMap(name) if first.text == "match" => {
+                let line = reading.line(span);
+                let map = self.class_maps.entry(name.clone()).or_default();
+                map.condition(&mut words, line, reading);
+            }
+            Block::Policy(at) if first.text == "class" => {
+                let name = words.rest().last().map_or_else(String::new, |word| word.text.clone());
+                let line = reading.line(span);
+                self.policies[*at].classes.push(PolicyClass::new(name, line));
+            }
+            Block::Policy(at) => {
+                let class = self.policies[*at].classes.last_mut();
+                if let Some(class) = class.filter(|_| !ENDS.contains(&first.text.as_str())) {
+                    let line = reading.line(span);
+                    let _: Option<()> = class.action(&first, &mut words, line, reading);
+                }
+            }
+            Block::Interface(at) => {
+                let one = &mut self.interfaces[*at];
+                let _: Option<()> = one.line(&first, &mut words, span, reading);
+            }
+            Block::AccessList(name) if !ENDS.contains(&first.text.as_str()) => {
+                let line = reading.line(span);
+                // A number before the action is its place.
+                let mut words = match number(&first.text) {
+                    Some(_) => words,
+                    None => Words::new([&[first], words.rest()].concat()),
+                };
+                self.lists.entry(name.clone()).or_default().entry(&mut words, line, reading);
+            }
+            _ => {}
+        }
+    }
+
+    /// `class-map [match-any | match-all] NAME`.
+    fn class_map(&mut self, words: &mut Words, span: Span, reading: &mut Reading) -> Block {
+        reading.line(span);
+        let any = words.rest().iter().any(|word| word.text == "match-any");
+        let name = words.rest().last().map_or_else(String::new, |word| word.text.clone());
+        self.class_maps.entry(name.clone()).or_default().any = any;
+        Block::ClassMap(name)
+    }
+}
+
+impl Interface {
+    fn line(
+        &mut self,
+        first: &Word,
+        words: &mut Words,
+        span: Span,
+        reading: &mut Reading,
+    ) -> Option<()> {
+        match first.text.as_str() {
+            "bandwidth" => {
+                let line = reading.line(span);
+                let Some(rate) = words.peek().and_then(number) else {
+                    reading.lost(line, "it is no rate of the interface");
+                    return None;
+                };
+                self.rate = rate.checked_mul(1000).filter(|rate| *rate > 0);
+            }
+            "service-policy" => {
+                let line = reading.line(span);
+                let direction = words.need("`input` or `output`", reading)?;
+                if direction.text != "output" {
+                    let why = "it is for arriving packets: they have their own direction, and \
+                               `police`";
+                    reading.lost(line, why);
+                    return None;
+                }
+                self.output = Some((words.need("the name of a policy", reading)?.text, line));
+            }
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+impl PolicyClass {
+    fn new(name: String, line: LineId) -> Self {
+        let (priority, bandwidth, remaining, shape) = (None, None, None, None);
+        let (police, queue, child) = (None, Vec::new(), None);
+        Self { name, line, priority, bandwidth, remaining, shape, police, queue, child }
+    }
+
+    /// Reads what happens to the packets of the class.
+    fn action(
+        &mut self,
+        first: &Word,
+        words: &mut Words,
+        line: LineId,
+        reading: &mut Reading,
+    ) -> Option<()> {
+        match first.text.as_str() {
+            "priority" => {
+                let mut level = 1;
+                if words.accept("level") {
+                    level = words.value("a level", number, reading)?;
+                }
+                let rate = match words.peek() {
+                    Some(_) => Some(share(words, 1000, reading)?),
+                    None => None,
+                };
+                self.priority = Some((level, rate));
+            }
+            "bandwidth" if words.accept("remaining") => {
+                self.remaining = Some(share(words, 1000, reading)?);
+            }
+            "bandwidth" => self.bandwidth = Some(share(words, 1000, reading)?),
+            "shape" => {
+                let peak = words.accept("peak");
+                words.accept("average");
+                if peak {
+                    reading.approximated(line, "`peak` is taken as `average`");
+                }
+                self.shape = Some(share(words, 1, reading)?);
+            }
+            "police" => self.police(words, line, reading)?,
+            "conform-action" | "exceed-action" | "violate-action" => {
+                let words = Words::new([std::slice::from_ref(first), words.rest()].concat());
+                self.beyond(words, line, reading);
+            }
+            "queue-limit" => self.limit(words, line, reading)?,
+            "fair-queue" => {
+                self.queue.push(("dropper", super::sketch::quoted("fq-codel")));
+                reading.approximated(line, "flows take turns, as in fq-codel");
+            }
+            "random-detect" => {
+                reading.approximated(line, "early drops are left out: the queue drops when full");
+            }
+            "service-policy" => {
+                self.child = Some(words.need("the name of a policy", reading)?.text);
+            }
+            "set" => reading.lost(line, "Weir marks packets in `police` only"),
+            "drop" => reading.lost(line, "Weir does not filter: it sends every packet"),
+            _ => reading.lost(line, "Weir has no such action of a class"),
+        }
+        Some(())
+    }
+
+    /// `police [cir | rate] R [bps] [burst B] ... [conform-action A exceed-action A]`.
+    fn police(&mut self, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
+        words.accept("cir");
+        words.accept("rate");
+        let rate = share(words, 1, reading)?;
+        let burst = words.rest().iter().find_map(|word| number(&word.text));
+        self.police = Some((rate, burst, false));
+        if words
+            .rest()
+            .iter()
+            .any(|word| ["pir", "be", "violate-action"].contains(&word.text.as_str()))
+        {
+            reading.approximated(line, "of two rates the first counts");
+        }
+        let rest = words.rest().to_vec();
+        for at in 0..rest.len() {
+            if rest[at].text.ends_with("-action") {
+                self.beyond(Words::new(rest[at..].to_vec()), line, reading);
+            }
+        }
+        Some(())
+    }
+
+    /// Reads `conform-action A`, or what happens beyond the rate.
+    fn beyond(&mut self, mut words: Words, line: LineId, reading: &mut Reading) {
+        let which = words.take().map_or_else(String::new, |word| word.text);
+        let action = words.take().map_or_else(String::new, |word| word.text);
+        let passes = action.contains("transmit");
+        if !["transmit", "drop"].contains(&action.as_str()) {
+            reading.approximated(line, format!("`{action}` leaves the packet's marks as they are"));
+        }
+        if which == "conform-action" && !passes {
+            reading.approximated(line, "packets within the rate pass");
+        } else if which == "exceed-action"
+            && let Some(police) = &mut self.police
+        {
+            police.2 = passes;
+        }
+    }
+
+    /// `queue-limit N [packets | bytes | ms]`.
+    fn limit(&mut self, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
+        let Some(count) = words.peek().and_then(number).map(|count| count.clamp(1, 1 << 30)) else {
+            reading.lost(line, "a limit for some packets of a queue is not in a policy");
+            return None;
+        };
+        words.take();
+        let limit = match words.peek() {
+            Some("bytes") => format!("{count} B"),
+            Some("ms" | "us") => {
+                reading.lost(line, "Weir's queues are limited in packets or bytes");
+                return None;
+            }
+            _ if count == 1 => "1 packet".to_owned(),
+            _ => format!("{count} packets"),
+        };
+        self.queue.push(("limit", super::sketch::quoted(&limit)));
+        Some(())
+    }
+}
+
+/// Reads a rate in units of `unit` bit/s, `percent N` or `ratio N`.
+fn share(words: &mut Words, unit: u64, reading: &mut Reading) -> Option<Share> {
+    if words.accept("ratio") {
+        let ratio = |text: &str| number(text).filter(|ratio| (1..=65_536).contains(ratio));
+        return words.value("a ratio up to 65536", ratio, reading).map(Share::Ratio);
+    }
+    if words.accept("percent") {
+        let percent = |text: &str| {
+            let (millionths, rest) = decimal(text)?;
+            (rest.is_empty() && millionths <= 100_000_000).then_some(millionths)
+        };
+        return words.value("a percentage", percent, reading).map(Share::Percent);
+    }
+    let word = words.need("a rate", reading)?;
+    let named = words.peek().and_then(|unit| UNITS.iter().find(|row| row.0 == unit));
+    let bits = named.map_or_else(
+        || number(&word.text).and_then(|rate| rate.checked_mul(unit)),
+        |row| number(&word.text).and_then(|rate| rate.checked_mul(row.1)),
+    );
+    if named.is_some() {
+        words.take();
+    }
+    if bits.is_none() {
+        bad_value(&word, "a rate", reading);
+    }
+    bits.map(Share::Bits)
+}
+
+/// Units behind a rate, in bit/s.
+const UNITS: [(&str, u64); 4] =
+    [("bps", 1), ("kbps", 1_000), ("mbps", 1_000_000), ("gbps", 1_000_000_000)];
+/// Lines that end a block.
+const ENDS: [&str; 5] = ["exit", "end", "end-policy-map", "end-class-map", "description"];

@@ -1,0 +1,418 @@
+//! Imports systemd's `.network` files: their sections of queueing disciplines and classes.
+//!
+//! A section stands for a command of tc, which the importer of tc reads: a row of [`SECTIONS`] has
+//! its kind, and a row of its keys the word of tc with the unit `[systemd.network(5)]`.
+
+use super::lines::{LineId, Reading};
+use super::sketch::Sketch;
+use super::tc::{self, Command};
+use super::words::{Word, bad_value, decimal, scaled};
+use super::{Language, Options};
+use weir_policy::finding::Span;
+
+pub(super) const LANGUAGE: Language =
+    Language { name: "systemd", summary: "a .network file of systemd-networkd", read };
+
+/// A section, and the words of tc that it stands for.
+struct Section {
+    line: LineId,
+    span: Span,
+    kind: &'static Kind,
+    /// The keys with their values as words.
+    keys: Vec<(String, Word)>,
+}
+
+/// A kind of section.
+struct Kind {
+    name: &'static str,
+    /// The discipline of tc.
+    tc: &'static str,
+    is_class: bool,
+    keys: &'static [Key],
+    /// Whether Weir has such a discipline.
+    is_known: bool,
+}
+
+/// A key, and the words of tc for it.
+type Key = (&'static str, Value);
+
+/// The words for the value of a key.
+enum Value {
+    /// This word, and bits in a second: K is 1000.
+    Rate(&'static str),
+    /// This word, and bytes: K is 1024.
+    Size(&'static str),
+    /// The same, where tc wants a number.
+    Bytes(&'static str),
+    /// This word, and a time; a number alone is in seconds.
+    Time(&'static str),
+    /// This word, and whole seconds.
+    Seconds(&'static str),
+    /// This word, and the value as it is.
+    Plain(&'static str),
+    /// The first word for yes, the second for no.
+    Flag(&'static str, &'static str),
+    /// The word beside the value.
+    Choice(&'static [(&'static str, &'static str)]),
+}
+
+fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
+    let (sections, device) = sections(text, reading);
+    let device = options.device.clone().or(device).filter(|name| !name.is_empty());
+    let device = device.unwrap_or_else(|| "interface".to_owned());
+    let mut sorted: Vec<(usize, Command)> = Vec::new();
+    for section in &sections {
+        if let Some(words) = section.words(&device, reading) {
+            let order = if section.kind.is_class { 1 } else { 2 };
+            let is_root = !section.kind.is_class && section.is_at_root();
+            let line = section.line;
+            sorted.push((if is_root { 0 } else { order }, Command { line, words }));
+        }
+    }
+    sorted.sort_by_key(|row| row.0);
+    let commands = parents_first(sorted.into_iter().map(|row| row.1).collect());
+    tc::given(commands, options, reading)
+}
+
+/// Reads the sections of disciplines, and the name of the interface.
+fn sections(text: &str, reading: &mut Reading) -> (Vec<Section>, Option<String>) {
+    let (mut sections, mut device): (Vec<Section>, _) = (Vec::new(), None);
+    let (mut at, mut inside) = (0, "");
+    let mut lost = None;
+    for line in text.split_inclusive('\n') {
+        let start = at + (line.len() - line.trim_start().len());
+        at += line.len();
+        let line = line.trim();
+        let span = Span { start, end: start + line.len() };
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            inside = name;
+            let kind = SECTIONS.iter().find(|kind| kind.name == name);
+            lost = None;
+            if let Some(kind) = kind {
+                let line = reading.line(span);
+                sections.push(Section { line, span, kind, keys: Vec::new() });
+            } else if name != "Match" {
+                let id = reading.line(span);
+                reading.lost(id, "it orders and shapes no packets");
+                lost = Some(id);
+            }
+            continue;
+        }
+        let Some((key, value)) = line.split_once('=') else {
+            reading.unknown((line, span), "line of a .network file", &["[Section]", "Key=Value"]);
+            continue;
+        };
+        let (key, value) = (key.trim(), value.trim());
+        let end = span.end;
+        let word = Word { text: value.to_owned(), span: Span { start: end - value.len(), end } };
+        match inside {
+            "Match" if key == "Name" => {
+                // The first of several names, without the `*` of a pattern.
+                let name = value.split_whitespace().next();
+                device = name.map(|name| name.trim_end_matches('*').to_owned());
+            }
+            "Match" => {}
+            _ if lost.is_some() => {}
+            _ => match sections.last_mut() {
+                Some(section) => section.keys.push((key.to_owned(), word)),
+                None => reading.unknown((line, span), "line before a section", &["[Match]"]),
+            },
+        }
+    }
+    (sections, device)
+}
+
+impl Section {
+    fn text(&self, key: &str) -> Option<&str> {
+        self.keys.iter().rev().find(|row| row.0 == key).map(|row| row.1.text.as_str())
+    }
+
+    fn is_at_root(&self) -> bool {
+        self.text("Parent").is_none_or(|parent| parent == "root")
+    }
+
+    /// Returns the section as a command of tc.
+    fn words(&self, device: &str, reading: &mut Reading) -> Option<Vec<Word>> {
+        let one = |text: &str| Word { text: text.to_owned(), span: self.span };
+        let object = if self.kind.is_class { "class" } else { "qdisc" };
+        let mut words = vec![one(object), one("add"), one("dev"), one(device)];
+        let (mut place, mut options) = (Vec::new(), Vec::new());
+        for (key, word) in &self.keys {
+            match key.as_str() {
+                "Parent" if word.text == "root" => {}
+                "Parent" if ["ingress", "clsact"].contains(&word.text.as_str()) => {
+                    place.push(word.clone());
+                }
+                "Parent" => place.extend([one("parent"), word.clone()]),
+                "Handle" => {
+                    let text = format!("{}:", word.text.trim_end_matches(':'));
+                    place.extend([one("handle"), Word { text, span: word.span }]);
+                }
+                "ClassId" => place.extend([one("classid"), word.clone()]),
+                _ if !self.kind.is_known => {}
+                _ => {
+                    let known = self.kind.keys.iter().find(|row| row.0 == key);
+                    let Some((_, value)) = known else {
+                        let keys: Vec<&str> = self.kind.keys.iter().map(|row| row.0).collect();
+                        reading.unknown((key, word.span), "key of this section", &keys);
+                        return None;
+                    };
+                    options.extend(value.words(word, reading)?);
+                }
+            }
+        }
+        if self.is_at_root() {
+            let root = if self.kind.is_class {
+                vec![one("parent"), one("root")]
+            } else {
+                vec![one("root")]
+            };
+            words.extend(root);
+        }
+        words.extend(place);
+        words.push(one(self.kind.tc));
+        words.extend(options);
+        Some(words)
+    }
+}
+
+impl Value {
+    fn words(&self, word: &Word, reading: &mut Reading) -> Option<Vec<Word>> {
+        let one = |text: String| Word { text, span: word.span };
+        let text = word.text.as_str();
+        let pair = |name: &str, value: Option<String>| {
+            value.map(|value| vec![one(name.to_owned()), one(value)])
+        };
+        let (what, found) = match self {
+            Self::Rate(name) => {
+                let bits = multiple(text, 1000).map(|bits| format!("{bits}bit"));
+                ("a rate such as 20M", pair(name, bits))
+            }
+            Self::Size(name) => {
+                let bytes = multiple(text, 1024).map(|bytes| format!("{bytes}b"));
+                ("a size such as 15K", pair(name, bytes))
+            }
+            Self::Bytes(name) => {
+                let bytes = multiple(text, 1024).map(|bytes| bytes.to_string());
+                ("a size such as 15K", pair(name, bytes))
+            }
+            Self::Time(name) => {
+                let time = nanoseconds(text).map(|time| format!("{}us", time / 1000));
+                ("a time such as 5ms", pair(name, time))
+            }
+            Self::Seconds(name) => {
+                let time = nanoseconds(text).map(|time| (time / 1_000_000_000).to_string());
+                ("a time such as 10s", pair(name, time))
+            }
+            Self::Plain(name) => ("a value", pair(name, Some(text.to_owned()))),
+            Self::Flag(yes, no) => {
+                let is = |list: &[&str]| list.iter().any(|word| text.eq_ignore_ascii_case(word));
+                let word = if is(&YES) { Some(*yes) } else { is(&NO).then_some(*no) };
+                // A word that does not exist is the default of tc.
+                let words = |word: &str| match word {
+                    "" => Vec::new(),
+                    word => vec![one(word.to_owned())],
+                };
+                ("yes or no", word.map(words))
+            }
+            Self::Choice(rows) => {
+                let row = rows.iter().find(|row| row.0 == text);
+                ("one of the values of this key", row.map(|row| vec![one(row.1.to_owned())]))
+            }
+        };
+        if found.is_none() {
+            bad_value(word, what, reading);
+        }
+        found
+    }
+}
+
+/// Puts each class behind its parent, which HTB looks up when it makes the class.
+fn parents_first(commands: Vec<Command>) -> Vec<Command> {
+    let id = |one: &Command, key: &str| {
+        let at = one.words.iter().position(|word| word.text == key)?;
+        Some(one.words.get(at + 1)?.text.clone())
+    };
+    let (mut open, mut sorted): (Vec<Command>, Vec<Command>) = (commands, Vec::new());
+    // Terminates: each turn takes a command.
+    while !open.is_empty() {
+        let waits = |one: &Command| {
+            let parent = id(one, "parent").filter(|_| one.words[0].text == "class");
+            parent.is_some_and(|parent| {
+                open.iter().any(|other| id(other, "classid") == Some(parent.clone()))
+            })
+        };
+        let at = open.iter().position(|one| !waits(one)).unwrap_or(0);
+        sorted.push(open.remove(at));
+    }
+    sorted
+}
+
+/// Parses a number with a suffix that stands for a power of `base`.
+fn multiple(text: &str, base: u64) -> Option<u64> {
+    let (millionths, suffix) = decimal(text)?;
+    let power = ["", "K", "M", "G", "T"].iter().position(|word| *word == suffix.trim())?;
+    scaled(millionths, base.checked_pow(power as u32)?)
+}
+
+/// Parses a span of time such as `1s 500ms`.
+fn nanoseconds(text: &str) -> Option<u64> {
+    let (mut rest, mut sum) = (text.trim(), 0_u64);
+    while !rest.is_empty() {
+        let (millionths, after) = decimal(rest)?;
+        let after = after.trim_start();
+        let length = after.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (unit, next) = after.split_at(length);
+        let unit = TIMES.iter().find(|row| row.0.contains(&unit))?.1;
+        sum = sum.checked_add(scaled(millionths, unit)?)?;
+        rest = next.trim_start();
+    }
+    Some(sum)
+}
+
+const YES: [&str; 6] = ["1", "yes", "y", "true", "t", "on"];
+const NO: [&str; 6] = ["0", "no", "n", "false", "f", "off"];
+/// Units of time in nanoseconds.
+const TIMES: [(&[&str], u64); 6] = [
+    (&["ns", "nsec"], 1),
+    (&["us", "usec"], 1_000),
+    (&["ms", "msec"], 1_000_000),
+    (&["", "s", "sec", "second", "seconds"], 1_000_000_000),
+    (&["m", "min", "minute", "minutes"], 60_000_000_000),
+    (&["h", "hr", "hour", "hours"], 3_600_000_000_000),
+];
+const PACKETS: Key = ("PacketLimit", Value::Plain("limit"));
+const BYTES: Key = ("LimitBytes", Value::Size("limit"));
+const CODEL: [Key; 4] = [
+    ("TargetSec", Value::Time("target")),
+    ("IntervalSec", Value::Time("interval")),
+    ("ECN", Value::Flag("ecn", "noecn")),
+    ("CEThresholdSec", Value::Time("ce_threshold")),
+];
+const CAKE: [Key; 14] = [
+    ("Bandwidth", Value::Rate("bandwidth")),
+    ("AutoRateIngress", Value::Flag("autorate-ingress", "")),
+    ("OverheadBytes", Value::Plain("overhead")),
+    ("MPUBytes", Value::Size("mpu")),
+    ("CompensationMode", Value::Choice(&[("none", "noatm"), ("atm", "atm"), ("ptm", "ptm")])),
+    ("UseRawPacketSize", Value::Flag("raw", "")),
+    (
+        "FlowIsolationMode",
+        Value::Choice(&[
+            ("none", "flowblind"),
+            ("src-host", "srchost"),
+            ("dst-host", "dsthost"),
+            ("hosts", "hosts"),
+            ("flows", "flows"),
+            ("dual-src-host", "dual-srchost"),
+            ("dual-dst-host", "dual-dsthost"),
+            ("triple", "triple-isolate"),
+        ]),
+    ),
+    ("NAT", Value::Flag("nat", "nonat")),
+    (
+        "PriorityQueueingPreset",
+        Value::Choice(&[
+            ("besteffort", "besteffort"),
+            ("precedence", "precedence"),
+            ("diffserv8", "diffserv8"),
+            ("diffserv4", "diffserv4"),
+            ("diffserv3", "diffserv3"),
+        ]),
+    ),
+    ("FirewallMark", Value::Plain("fwmark")),
+    ("Wash", Value::Flag("wash", "nowash")),
+    ("SplitGSO", Value::Flag("split-gso", "no-split-gso")),
+    ("RTTSec", Value::Time("rtt")),
+    (
+        "AckFilter",
+        Value::Choice(&[
+            ("yes", "ack-filter"),
+            ("true", "ack-filter"),
+            ("no", "no-ack-filter"),
+            ("false", "no-ack-filter"),
+            ("aggressive", "ack-filter-aggressive"),
+        ]),
+    ),
+];
+const BUCKET: [Key; 7] = [
+    ("Rate", Value::Rate("rate")),
+    ("BurstBytes", Value::Size("burst")),
+    BYTES,
+    ("LatencySec", Value::Time("latency")),
+    ("PeakRate", Value::Rate("peakrate")),
+    ("MTUBytes", Value::Size("mtu")),
+    ("MPUBytes", Value::Size("mpu")),
+];
+const HTB_CLASS: [Key; 8] = [
+    ("Priority", Value::Plain("prio")),
+    ("QuantumBytes", Value::Size("quantum")),
+    ("MTUBytes", Value::Size("mtu")),
+    ("OverheadBytes", Value::Plain("overhead")),
+    ("Rate", Value::Rate("rate")),
+    ("CeilRate", Value::Rate("ceil")),
+    ("BufferBytes", Value::Size("burst")),
+    ("CeilBufferBytes", Value::Size("cburst")),
+];
+const HTB: [Key; 2] =
+    [("DefaultClass", Value::Plain("default")), ("RateToQuantum", Value::Plain("r2q"))];
+const QUICK_CLASS: [Key; 2] =
+    [("Weight", Value::Plain("weight")), ("MaxPacketBytes", Value::Size("maxpkt"))];
+const FLOWS: [Key; 8] = {
+    let [target, interval, ecn, threshold] = CODEL;
+    let flows = ("Flows", Value::Plain("flows"));
+    let quantum = ("QuantumBytes", Value::Bytes("quantum"));
+    let memory = ("MemoryLimitBytes", Value::Size("memory_limit"));
+    [PACKETS, flows, quantum, memory, target, interval, ecn, threshold]
+};
+const ONE: [Key; 5] = {
+    let [target, interval, ecn, threshold] = CODEL;
+    [PACKETS, target, interval, ecn, threshold]
+};
+
+const fn qdisc(name: &'static str, tc: &'static str, keys: &'static [Key]) -> Kind {
+    Kind { name, tc, is_class: false, keys, is_known: true }
+}
+
+const fn class(name: &'static str, tc: &'static str, keys: &'static [Key]) -> Kind {
+    Kind { name, tc, is_class: true, keys, is_known: true }
+}
+
+/// The sections of systemd.network(5) about disciplines; those that Weir has not are lost by their
+/// kind.
+const SECTIONS: [Kind; 27] = [
+    qdisc("CAKE", "cake", &CAKE),
+    qdisc("TokenBucketFilter", "tbf", &BUCKET),
+    qdisc("HierarchyTokenBucket", "htb", &HTB),
+    class("HierarchyTokenBucketClass", "htb", &HTB_CLASS),
+    qdisc("DeficitRoundRobinScheduler", "drr", &[]),
+    class("DeficitRoundRobinSchedulerClass", "drr", &[("QuantumBytes", Value::Size("quantum"))]),
+    qdisc("QuickFairQueueing", "qfq", &[]),
+    class("QuickFairQueueingClass", "qfq", &QUICK_CLASS),
+    qdisc("FairQueueingControlledDelay", "fq_codel", &FLOWS),
+    qdisc("ControlledDelay", "codel", &ONE),
+    qdisc("PIE", "pie", &[PACKETS]),
+    qdisc("StochasticFairnessQueueing", "sfq", &[("PerturbPeriodSec", Value::Seconds("perturb"))]),
+    qdisc("PFIFO", "pfifo", &[PACKETS]),
+    qdisc("BFIFO", "bfifo", &[BYTES]),
+    qdisc("PFIFOHeadDrop", "pfifo_head_drop", &[PACKETS]),
+    qdisc("PFIFOFast", "pfifo_fast", &[]),
+    qdisc("QDisc", "ingress", &[]),
+    lost("NetworkEmulator", "netem"),
+    lost("FlowQueuePIE", "fq_pie"),
+    lost("StochasticFairBlue", "sfb"),
+    lost("EnhancedTransmissionSelection", "ets"),
+    lost("GenericRandomEarlyDetection", "gred"),
+    lost("FairQueueing", "fq"),
+    lost("TrivialLinkEqualizer", "teql0"),
+    lost("ClassfulMultiQueueing", "mq"),
+    lost("BandMultiQueueing", "multiq"),
+    lost("HeavyHitterFilter", "hhf"),
+];
+
+const fn lost(name: &'static str, tc: &'static str) -> Kind {
+    Kind { name, tc, is_class: false, keys: &[], is_known: false }
+}
