@@ -66,6 +66,20 @@ pub fn bind_to(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Resul
     }
 }
 
+/// Returns how many bytes a TCP socket holds that the other kernel has not acknowledged.
+///
+/// # Errors
+/// As the system says.
+pub fn unacknowledged(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut count: c_int = 0;
+    let pointer: *mut c_int = &mut count;
+    // SAFETY: SIOCOUTQ, which has the number of TIOCOUTQ, writes one integer.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, pointer) } {
+        0 => Ok(count.max(0) as u64),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Marks a plain structure of integers: every bit pattern, including all zeros, is a value.
 ///
 /// # Safety

@@ -98,7 +98,7 @@ impl<'a> Document<'a> {
         match decode(bytes, TOO_LARGE_CURE) {
             Ok(text) => {
                 let (root, errors) = DeTable::parse_recoverable(text);
-                let faults = errors.iter().map(syntax).collect();
+                let faults = errors.iter().map(|error| syntax(error, text)).collect();
                 Self { name, text, root: root.into_inner(), faults }
             }
             Err((text, fault)) => Self { name, text, root: DeTable::new(), faults: vec![*fault] },
@@ -156,11 +156,35 @@ pub fn decode<'a>(
 }
 
 /// Makes the finding of a syntax error.
-pub(crate) fn syntax(error: &toml::de::Error) -> Draft {
-    let span = error.span().unwrap_or(0..0).into();
-    let duplicate = error.message().starts_with("duplicate key");
-    let cure = if duplicate { "keep one of the two" } else { "correct the TOML" };
-    Draft::new(&codes::NOT_TOML, span, error.message()).cure(cure)
+pub(crate) fn syntax(error: &toml::de::Error, text: &str) -> Draft {
+    let span = error.span().unwrap_or(0..0);
+    let message = error.message();
+    let rest = text.get(span.start..).unwrap_or_default().lines().next().unwrap_or_default();
+    let value = rest.split(['#', ',', ']', '}']).next().unwrap_or_default().trim();
+    let truth = truth_of(value);
+    let unquoted = message.starts_with("string values must be quoted");
+    let (message, cure) = match truth {
+        Some(flag) if unquoted || message.starts_with("invalid boolean") => {
+            (format!("`{value}` is no value of TOML"), format!("write `{flag}`"))
+        }
+        _ if unquoted && !value.is_empty() && !value.contains('"') => {
+            (format!("the text `{value}` has no quotes"), format!("write `\"{value}\"`"))
+        }
+        _ if message.starts_with("duplicate key") => {
+            (message.to_owned(), "keep one of the two".to_owned())
+        }
+        _ => (message.to_owned(), "correct the TOML".to_owned()),
+    };
+    Draft::new(&codes::NOT_TOML, span.into(), message).cure(cure)
+}
+
+/// Returns what a word means that other languages write for true or false.
+fn truth_of(word: &str) -> Option<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "yes" | "true" | "on" | "y" => Some(true),
+        "no" | "false" | "off" | "n" => Some(false),
+        _ => None,
+    }
 }
 
 impl fmt::Display for Owner<'_> {
@@ -402,7 +426,11 @@ impl<'a> Node<'a> {
     pub fn flag(&self, report: &mut Report) -> Option<bool> {
         let flag = self.value.as_bool();
         if flag.is_none() {
-            self.wrong_type("true or false", "write `true` or `false` without quotes", report);
+            let cure = match self.value.as_str().and_then(truth_of) {
+                Some(flag) => format!("write `{flag}` without quotes"),
+                None => "write `true` or `false` without quotes".to_owned(),
+            };
+            self.wrong_type("true or false", &cure, report);
         }
         flag
     }

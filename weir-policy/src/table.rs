@@ -1,10 +1,11 @@
 //! Tables for people.
 //!
-//! Every table of the command is a [`Table`]: at most [`TABLE_WIDTH`] characters wide, rates in
-//! Mbit/s ([`megabits`]), times in ms ([`millis`]), rows of zeros folded.
+//! Every table of the command is a [`Table`]: as wide as [`set_width`] allows, rates in Mbit/s
+//! ([`megabits`]), times in ms ([`millis`]), rows of zeros folded.
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use unicode_width::UnicodeWidthStr;
 
 /// A table for people. The first columns have names, which identify the rows.
@@ -64,11 +65,15 @@ impl Table {
 
     /// Formats the table, with what is wrong in red if `colour`.
     pub fn render(&self, colour: bool) -> String {
+        self.render_within(WIDTH.load(Ordering::Relaxed), colour)
+    }
+
+    fn render_within(&self, width: usize, colour: bool) -> String {
         let folds = self.folds();
         let mut hidden = vec![false; self.rows.len()];
         folds.iter().for_each(|fold| hidden[fold.clone()].fill(true));
         let rows: Vec<usize> = (0..self.rows.len()).filter(|&row| !hidden[row]).collect();
-        let blocks = self.blocks(&rows);
+        let blocks = self.blocks(&rows, width);
         let mut texts: Vec<String> =
             blocks.iter().map(|columns| self.block(columns, &rows, colour)).collect();
         for fold in folds {
@@ -111,9 +116,15 @@ impl Table {
         zeros || self.rows[one][1..] == self.rows[other][1..]
     }
 
-    /// Divides the columns into blocks that are not too wide; each begins with what identifies the
-    /// rows.
-    fn blocks(&self, rows: &[usize]) -> Vec<Vec<usize>> {
+    /// Returns whether a line of the table would be too wide.
+    pub fn is_divided(&self) -> bool {
+        let rows: Vec<usize> = (0..self.rows.len()).collect();
+        self.blocks(&rows, WIDTH.load(Ordering::Relaxed)).len() > 1
+    }
+
+    /// Divides the columns into blocks of at most `most` characters; each begins with what
+    /// identifies the rows.
+    fn blocks(&self, rows: &[usize], most: usize) -> Vec<Vec<usize>> {
         let says = |column: usize| self.rows.iter().any(|cells| !is_zero(&cells[column]));
         let shown = |column: &usize| !self.optional.contains(column) || says(*column);
         let names: Vec<usize> = (0..=self.more_names).collect();
@@ -124,7 +135,7 @@ impl Table {
         for column in (names.len()..self.head.len()).filter(shown) {
             let own = GAP + self.width(column, rows);
             let last = blocks.last_mut().expect("there is a first block");
-            if width + own > TABLE_WIDTH && last.len() > names.len() {
+            if width.saturating_add(own) > most && last.len() > names.len() {
                 blocks.push(names.iter().copied().chain([column]).collect());
                 width = first + own;
             } else {
@@ -217,8 +228,15 @@ pub fn shown(figure: Option<f64>) -> String {
     }
 }
 
-/// The characters of a line of a table: what a terminal has at least, and what a pipe gets.
+/// Sets how wide lines of tables may be: a program that prints to a pipe divides none, so that each
+/// row stays on one line.
+pub fn set_width(characters: usize) {
+    WIDTH.store(characters, Ordering::Relaxed);
+}
+
+/// The characters of a line of a table where nothing else is set.
 pub const TABLE_WIDTH: usize = 100;
+static WIDTH: AtomicUsize = AtomicUsize::new(TABLE_WIDTH);
 /// The sequence after which a terminal writes in red, and the one that ends it.
 const RED: &str = "\u{1b}[31m";
 const PLAIN: &str = "\u{1b}[0m";
@@ -254,6 +272,9 @@ mod tests {
                 &format!("a      {threes}"),
             ],
         );
+        let whole = table.render_within(usize::MAX, false);
+        assert_eq!(whole.lines().count(), 3, "{whole}");
+        assert!(whole.contains(&format!("{ones}  {twos}  {threes}")), "{whole}");
     }
 
     #[test]

@@ -221,6 +221,10 @@ fn draw_styled(chart: &mut Chart<'_, '_>, series: &Series, colour: RGBColor, axe
     for piece in pieces.filter(|piece| !piece.is_empty()) {
         let piece = piece.to_vec();
         match series.style {
+            Some(Style::Dots(_)) => {
+                let dot = |point| Circle::new(point, fine(3), colour.filled());
+                chart.draw_series(piece.into_iter().map(dot))?;
+            }
             _ if piece.len() == 1 => {
                 let dot = Circle::new(piece[0], FINE + FINE / 2, colour.filled());
                 chart.draw_series([dot])?;
@@ -368,7 +372,7 @@ pub fn legend(plot: &Plot, index: usize) -> (String, Origin) {
 fn colour(plot: &Plot, index: usize) -> RGBColor {
     let series = &plot.series[index];
     match series.style {
-        Some(Style::Line(colour) | Style::Broken(colour)) => {
+        Some(Style::Line(colour) | Style::Broken(colour) | Style::Dots(colour)) => {
             return COLOURS[colour % COLOURS.len()];
         }
         Some(Style::Limit) => return BLACK,

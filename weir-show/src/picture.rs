@@ -155,7 +155,7 @@ impl Key {
         let at = |dx: u32, dy: u32| (fine(x + dx) as i32, fine(y + dy) as i32);
         let colour = |colour: usize| COLOURS[colour % COLOURS.len()];
         match self.style {
-            Style::Line(of) => {
+            Style::Line(of) | Style::Dots(of) => {
                 area.draw(&Rectangle::new([at(0, 5), at(11, 16)], colour(of).filled()))?;
             }
             Style::Broken(of) => self.dashes(area, at, colour(of))?,

@@ -76,6 +76,8 @@ pub enum Style {
     Line(usize),
     /// A thin broken line in the colour of this number.
     Broken(usize),
+    /// Dots in the colour of this number, which no line joins.
+    Dots(usize),
     /// A black broken line in steps: a limit, not a measurement.
     Limit,
 }

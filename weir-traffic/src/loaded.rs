@@ -47,8 +47,8 @@ pub struct LoadedReport {
     pub loaded: Latency,
     /// By how much the load raised the latency, in ms: its mean under load less its median without.
     pub added_ms: f64,
-    /// The rate of the load, in Mbit/s: what the sender's kernel took, without the first fifth of
-    /// the time, in which buffers fill.
+    /// The rate of the load, in Mbit/s: the bytes that the receiver's kernel acknowledged, without
+    /// the first fifth of the time, in which the connections start.
     pub mbit_s: f64,
 }
 
@@ -96,13 +96,13 @@ pub fn measure<T>(
     let (loaded, (warm, before)) = thread::scope(|scope| {
         let counted = scope.spawn(|| {
             thread::sleep(plan.load / 5);
-            (Instant::now(), sender.sent().1)
+            (Instant::now(), sender.acknowledged())
         });
         let loaded = probe(to, end, is_stopped);
         (loaded, counted.join().expect("it does not panic"))
     });
     let seconds = warm.elapsed().as_secs_f64().max(1e-9);
-    let bytes = sender.sent().1.saturating_sub(before);
+    let bytes = sender.acknowledged().saturating_sub(before);
     let seen = meanwhile();
     sender.stop();
     let stopped = is_stopped();

@@ -27,7 +27,7 @@ use weir_host::batch::{
 use weir_host::error::{Result, SystemError};
 use weir_host::netlink::Netlink;
 use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns};
-use weir_policy::table::Table;
+use weir_policy::table::{Table, millis};
 
 /// The ports or the interface to receive on.
 #[derive(Clone, Debug)]
@@ -516,20 +516,21 @@ impl fmt::Display for ReceiveReport {
             "reordered",
             "dup",
             "Mbit/s",
-            "delay p50",
-            "p90",
-            "p99",
-            "max",
+            "delay p50 ms",
+            "p90 ms",
+            "p99 ms",
+            "max ms",
         ])
-        .words(&[0, 1]);
+        .words(&[0, 1])
+        .identified_by(3)
+        .optional(&[6, 7, 9, 10, 11, 12]);
         let known =
             |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
         for stream in &self.streams {
             let delay = &stream.delay;
             let times = [delay.p50_us, delay.p90_us, delay.p99_us, delay.max_us];
-            let times = times.map(|micros| {
-                if delay.count == 0 { "-".to_owned() } else { format!("{:.3} ms", micros / 1000.0) }
-            });
+            let times =
+                times.map(|micros| if delay.count == 0 { "-".to_owned() } else { millis(micros) });
             let counts = [stream.reordered.to_string(), stream.duplicated.to_string()];
             let cells = [
                 stream.transport.to_owned(),

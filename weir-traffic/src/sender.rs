@@ -12,18 +12,21 @@ use crate::neighbour;
 use crate::outlet::{Outlet, RawPort, receiver};
 use crate::transfer::{self, Transfer};
 use serde::Serialize;
+use socket2::Socket;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::iter::Peekable;
-use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use weir_core::account::Histogram;
 use weir_core::units;
 use weir_host::batch::{BATCH_MAX, realtime_ahead_ns, send_batch};
 use weir_host::error::{Result, SystemError};
+use weir_host::socket::unacknowledged;
 use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns, set_exact_timers};
 use weir_policy::table::Table;
 use weir_sim::scenario::{Source, Traffic};
@@ -69,6 +72,34 @@ pub(crate) struct Shared {
     pub stop: AtomicBool,
     pub packets: AtomicU64,
     pub bytes: AtomicU64,
+    /// The connections that are open, by their descriptors.
+    connections: Mutex<BTreeMap<RawFd, Socket>>,
+}
+
+/// A connection that is open: what its socket still holds is not counted as acknowledged.
+pub(crate) struct Open<'s> {
+    shared: &'s Shared,
+    number: RawFd,
+}
+
+impl Shared {
+    /// Counts a connection as open until the result is dropped.
+    pub fn open(&self, socket: &Socket) -> io::Result<Open<'_>> {
+        let socket = socket.try_clone()?;
+        let number = socket.as_raw_fd();
+        self.connections().insert(number, socket);
+        Ok(Open { shared: self, number })
+    }
+
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<RawFd, Socket>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.shared.connections().remove(&self.number);
+    }
 }
 
 /// The packets that were sent.
@@ -234,6 +265,14 @@ impl Sender {
     pub fn sent(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.shared.packets), load(&self.shared.bytes))
+    }
+
+    /// Returns how many of the bytes of transfers the receiver's kernel has acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        let open = self.shared.connections();
+        let held = open.values().filter_map(|socket| unacknowledged(socket.as_fd()).ok());
+        let held: u64 = held.sum();
+        self.sent().1.saturating_sub(held)
     }
 
     /// Returns whether everything is sent.

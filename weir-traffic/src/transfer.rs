@@ -106,6 +106,7 @@ impl Transfer {
     /// of the run left.
     fn send(&mut self, number: u64, turn: Turn, shared: &Shared) -> io::Result<bool> {
         let mut socket = self.connect()?;
+        let _open = shared.open(&socket)?;
         let mark = self.clock.mark(Kind::Packet, self.report.stream, number).bytes();
         let bytes = turn.bytes.map_or(u64::MAX, |bytes| bytes.get().max(MARK_BYTES as u64));
         let (mut first, zeros) = (vec![0; BUFFER], vec![0; BUFFER]);

@@ -374,9 +374,11 @@ pub fn print_found(output: &Output, name: &str, kind: &'static str, found: &Foun
 }
 
 /// The meaning of the columns.
-const LEGEND: &str = "at least: whatever others do; delay: the longest from a packet's offer to \
-                      its last bit; greedy: while every class always has packets to send; alone: \
-                      while only this one has";
+const LEGEND: &str = "at least: whatever others do, or, with *, on the condition below; delay: the \
+                      longest from a packet's offer to its last bit, whatever others do within \
+                      the `arrival` that they declare (* says below what shortens it); greedy: \
+                      while every class always has packets to send; alone: while only this one \
+                      has; -: not known, for the reason below";
 /// The most classes named in a note; JSON has all.
 const NAMES_SHOWN: usize = 4;
 /// The most characters of a line of notes.

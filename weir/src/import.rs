@@ -8,7 +8,7 @@ use crate::whole_file::cannot;
 use crate::{Run, input, whole_file};
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use serde::Serialize;
-use source::Source;
+use source::Question;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -95,6 +95,9 @@ struct Printed<'a> {
     /// The calls of a script beside tc.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     called: &'a [String],
+    /// The calls of a script that asked.
+    #[serde(skip_serializing_if = "<[Question]>::is_empty")]
+    questions: &'a [Question],
     findings: &'a [Finding],
 }
 
@@ -103,18 +106,19 @@ impl Run for Import {
         let Some(language) = import::find(&self.language) else {
             return output.refuse(&self.unknown());
         };
-        let Source { name, bytes, called, is_cut } = match self.source(output) {
+        let source = match self.source(output) {
             Ok(source) => source,
             Err(why) => return output.refuse(&why),
         };
+        let (name, bytes) = (&source.name, &source.bytes);
         let (rate, device) = (self.rate, self.dev.clone());
         let options = Options { rate, device, network: self.network(output) };
-        let outcome = import::read(language, &bytes, &name, &options);
+        let outcome = import::read(language, bytes, name, &options);
         let failed = outcome.failed();
         let mut found = outcome.plan.unwrap_or(Imports { policies: Vec::new(), lines: Vec::new() });
         if failed
             && self.file.is_some()
-            && let Some(why) = kind::mistaken(&name, &bytes, Kind::of_language(language.name))
+            && let Some(why) = kind::mistaken(name, bytes, Kind::of_language(language.name))
         {
             return output.refuse(&why);
         }
@@ -126,24 +130,25 @@ impl Run for Import {
         }
         match output.format {
             Format::Json => output.json(&Printed {
-                file: &name,
+                file: name,
                 language: language.name,
                 policies: &found.policies,
                 lines: &found.lines,
-                called: &called,
+                called: &source.called,
+                questions: &source.questions,
                 findings: &outcome.findings,
             }),
             Format::Text => {
                 let shown = render::render(&outcome.findings, &outcome.sources, false);
-                tell(&shown, &found.lines, &name);
-                source::list(&called);
+                tell(&shown, &found.lines, name);
+                source.list();
             }
         }
         if failed {
             return Exit::Faults;
         }
         self.print(&found.policies, output);
-        if is_cut { Exit::Faults } else { Exit::Clean }
+        if source.is_cut { Exit::Faults } else { Exit::Clean }
     }
 }
 

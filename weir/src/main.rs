@@ -12,6 +12,8 @@ mod python;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use output::{Exit, Format, Output};
+use ratatui::crossterm::terminal::size;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use weir_cli::{input, output, picture, whole_file};
 use weir_host::pages::LargePages;
@@ -138,9 +140,19 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(error) => return weir_cli::usage::explain(&error),
     };
+    weir_policy::table::set_width(table_width());
     let output = Output::new(command.format);
     let exit = command.verb.run(&output);
     output.end(exit).into()
+}
+
+/// Returns how wide tables may be: as the terminal, or as `COLUMNS` says where there is none; in a
+/// pipe each row stays on one line.
+fn table_width() -> usize {
+    let written = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let terminal = std::io::stdout().is_terminal().then(|| size().ok()).flatten();
+    let wanted = terminal.map(|(columns, _)| usize::from(columns)).or(written);
+    wanted.filter(|columns| *columns > 0).map_or(usize::MAX, |columns| columns.max(WIDTH_MIN))
 }
 
 /// Has the help list the verbs by groups.
@@ -163,6 +175,9 @@ fn grouped(command: clap::Command) -> clap::Command {
     ))
 }
 
+/// Tables are not made for narrower terminals.
+const WIDTH_MIN: usize = 60;
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 done, and the input has errors, a promise or claim \
     is broken, or the two policies of `diff` differ; 2 not done, because of wrong arguments or a \
-    file that cannot be used; 130 stopped.";
+    file that cannot be used; 130 stopped.\n\nTables are as wide as the terminal, or \
+    as COLUMNS says; in a pipe each row is one line.";

@@ -255,14 +255,21 @@ impl Receiver {
 }
 
 /// Parses a receiver's address.
-pub(crate) fn receiver(text: &str) -> Result<Receiver, String> {
+fn receiver(text: &str) -> Result<Receiver, String> {
+    receiver_of(text, "--dport")
+}
+
+/// Parses the address of a receiver whose port is another option.
+pub(crate) fn receiver_of(text: &str, port: &str) -> Result<Receiver, String> {
     let (address, interface) = match text.split_once('%') {
         Some((address, interface)) => (address, Some(interface.to_owned())),
         None => (text, None),
     };
     let address = address.parse().map_err(|_| {
-        "names are not looked up, and the port is `--dport`: write an address, such as 10.0.0.2, \
-         fd00::2 or fe80::1%eth0"
+        format!(
+            "names are not looked up, and the port is `{port}`: write an address, such as \
+             10.0.0.2, fd00::2 or fe80::1%eth0"
+        )
     })?;
     match (address, &interface) {
         (IpAddr::V4(_), Some(_)) => Err("an IPv4 address has no `%`".to_owned()),

@@ -115,7 +115,7 @@ impl Classes {
     }
 
     /// The largest of each direction with `--top`. Otherwise, where not all fit, those that send.
-    fn query(self) -> Query {
+    fn query(self, format: Format) -> Query {
         let sort = self.sort.or(self.top.map(|_| Sort::Rate));
         let is_long = self.top.is_some_and(|top| top > CLASSES_DEFAULT / 2);
         Query {
@@ -124,7 +124,8 @@ impl Classes {
             largest: sort.or(Some(Sort::RecentRate)),
             limit: self.limit.or(is_long.then_some(CLASSES_MAX)),
             per_direction: self.top,
-            hosts: self.hosts,
+            // Text says of each class how its hosts differ.
+            hosts: self.hosts.or((format == Format::Text).then_some(HOSTS_SEEN)),
             ..Query::default()
         }
     }
@@ -137,7 +138,9 @@ impl Run for Status {
         if self.control.is_none() && self.name.is_none() && is_default {
             return list(output);
         }
-        let query = self.classes.query();
+        let (lists_hosts, watches) =
+            (self.classes.hosts.is_some(), self.watch || self.plot.is_some());
+        let query = self.classes.query(if watches { Format::Json } else { output.format });
         let find = || match (&self.control, &self.name) {
             (Some(socket), _) => Ok(socket.clone()),
             (None, Some(name)) => Places::of_process().find(name),
@@ -168,7 +171,7 @@ impl Run for Status {
                 plot::plot(find, &query, looks, files, output)
             };
             return match drawn() {
-                Ok(status) => show(&status, &query, output),
+                Ok(status) => show(&status, &query, lists_hosts, output),
                 Err(error) => output.refuse(&error),
             };
         }
@@ -176,7 +179,7 @@ impl Run for Status {
             return watch::watch(|| fetch(find, &query), watch::text, interval, output);
         }
         match fetch(find, &query) {
-            Ok(status) => show(&status, &query, output),
+            Ok(status) => show(&status, &query, lists_hosts, output),
             Err(error) => {
                 let name = self.name.unwrap_or_default();
                 output.refuse(&of_file(&name).unwrap_or(error))
@@ -186,7 +189,7 @@ impl Run for Status {
 }
 
 /// Shows a status; a pattern that no class matches is a fault of who wrote it.
-fn show(status: &LinkStatus, query: &Query, output: &Output) -> Exit {
+fn show(status: &LinkStatus, query: &Query, lists_hosts: bool, output: &Output) -> Exit {
     let is_empty = status.lanes.iter().all(|lane| lane.classes.is_empty());
     let wants_none = query.limit.min(query.per_direction) == Some(0);
     if let Some(pattern) = query.class.as_ref().filter(|_| is_empty && !wants_none) {
@@ -194,7 +197,7 @@ fn show(status: &LinkStatus, query: &Query, output: &Output) -> Exit {
     }
     match output.format {
         Format::Json => output.json(status),
-        Format::Text => output.text(&table(status)),
+        Format::Text => output.text(&text(status, lists_hosts)),
     }
     Exit::Clean
 }
@@ -251,8 +254,13 @@ fn of_file(path: &str) -> Option<String> {
     })
 }
 
-/// Formats a status for people.
+/// Formats a status for people, with a table of the hosts of each class if there are any.
 pub fn table(status: &LinkStatus) -> String {
+    text(status, true)
+}
+
+/// As [`table`], with a line on the hosts of each class in place of a table unless `lists_hosts`.
+fn text(status: &LinkStatus, lists_hosts: bool) -> String {
     let mut text = String::new();
     let seconds = status.uptime_ns as f64 / 1e9;
     let used = status.frames_max.saturating_sub(status.frames_free);
@@ -283,8 +291,10 @@ pub fn table(status: &LinkStatus) -> String {
         let _ = writeln!(text, "\n{}: {} to {}", lane.name, lane.from, lane.to);
         let _ = writeln!(text, "{}", classes(lane, seconds));
         for class in &lane.classes {
-            if let Some(hosts) = &class.hosts {
-                text.push_str(&hosts::text(&class.name, hosts));
+            match &class.hosts {
+                Some(hosts) if lists_hosts => text.push_str(&hosts::text(&class.name, hosts)),
+                Some(hosts) => text.push_str(&hosts::line(&class.name, hosts)),
+                None => {}
             }
         }
         text.push_str(&left_out::text(lane));
@@ -435,6 +445,8 @@ fn ages(lane: &LaneStatus) -> Option<String> {
     Some(if same { longest } else { format!("{shortest} to {longest}, by class,") })
 }
 
+/// The most hosts of a class that a line on them is made of: those that sent most.
+const HOSTS_SEEN: u32 = 32;
 /// The time between two looks, and its bounds.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVAL_MIN: Duration = Duration::from_millis(100);

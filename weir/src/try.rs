@@ -1,9 +1,10 @@
 //! `weir try`: whether a line stays quick while it is full.
 
 use crate::Run;
+use crate::input;
 use crate::output::{Exit, Format, Output};
-use crate::send::{Receiver, receiver};
-use crate::{input, whole_file};
+use crate::send::{Receiver, receiver_of};
+use crate::whole_file::WholeFile;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +27,7 @@ use weir_traffic::loaded::{self, LoadedPlan, LoadedReport};
 #[derive(clap::Args)]
 pub struct Try {
     /// The IP address where `weir recv` runs; a link-local one with its interface.
-    #[arg(value_parser = receiver)]
+    #[arg(value_parser = |text: &str| receiver_of(text, "--port"))]
     to: Receiver,
     /// The port of `weir recv`.
     #[arg(long, default_value_t = 5001, value_parser = clap::value_parser!(u16).range(1..))]
@@ -68,8 +69,10 @@ impl Run for Try {
 
 impl Try {
     fn measure(&self, output: &Output) -> Result<Exit, String> {
-        // A wrong file is refused before the line is loaded.
+        // A file that cannot be read or written is refused before the line is loaded.
         let before = self.against.as_deref().map(saved).transpose()?;
+        let file = self.save.as_deref().map(WholeFile::create).transpose();
+        let file = file.map_err(|error| error.to_string())?;
         let socket = match (&self.control, &self.link) {
             (Some(socket), _) => Some(socket.clone()),
             (None, Some(name)) => Some(Places::of_process().find(name)?),
@@ -96,8 +99,9 @@ impl Try {
             Format::Json => output.json(&now),
             Format::Text => output.text(&shown(&now, before.as_ref())),
         }
-        if let Some(path) = &self.save {
-            whole_file::write_json(path, &now)?;
+        if let Some(file) = file {
+            let text = serde_json::to_vec_pretty(&now).map_err(|error| error.to_string())?;
+            file.finish(&text)?;
         }
         match status.transpose()? {
             Some(status) if output.format == Format::Text => {
@@ -139,13 +143,13 @@ fn ms(ms: f64) -> String {
 /// Formats a result, beside an earlier one.
 fn shown(now: &Tried, before: Option<&Tried>) -> String {
     let rows: [(&str, Cell); 7] = [
-        ("idle, median ms", |tried| ms(tried.measured.idle.p50_ms)),
-        ("full, median ms", |tried| ms(tried.measured.loaded.p50_ms)),
-        ("full, 95 in 100 below ms", |tried| ms(tried.measured.loaded.p95_ms)),
-        ("full, unanswered", |tried| tried.measured.loaded.lost.to_string()),
-        ("added by the load, ms", |tried| ms(tried.measured.added_ms)),
-        ("throughput, Mbit/s", |tried| megabits(tried.measured.mbit_s * 1e6)),
-        ("grade", |tried| tried.grade.clone()),
+        ("round trip of the idle line: median ms", |tried| ms(tried.measured.idle.p50_ms)),
+        ("round trip of the full line: median ms", |tried| ms(tried.measured.loaded.p50_ms)),
+        ("  95 in 100 are shorter than ms", |tried| ms(tried.measured.loaded.p95_ms)),
+        ("  not answered within a second", |tried| tried.measured.loaded.lost.to_string()),
+        ("added by the load: mean ms", |tried| ms(tried.measured.added_ms)),
+        ("received by the other side: Mbit/s", |tried| megabits(tried.measured.mbit_s * 1e6)),
+        ("grade of what the load added, A+ to F", |tried| tried.grade.clone()),
     ];
     let mut table = match before {
         Some(_) => Table::new(["", "before", "now"]),
@@ -235,8 +239,8 @@ mod tests {
             let line = both.lines().find(|line| line.starts_with(title)).expect("it is there");
             line[title.len()..].split_whitespace().map(str::to_owned).collect()
         };
-        assert_eq!(words("grade"), ["D", "A+"], "{both}");
-        assert_eq!(words("throughput, Mbit/s").len(), 2, "{both}");
+        assert_eq!(words("grade of what the load added, A+ to F"), ["D", "A+"], "{both}");
+        assert_eq!(words("received by the other side: Mbit/s").len(), 2, "{both}");
         assert!(!shown(&before, None).contains("before"));
         std::fs::write(&path, "{}").expect("a file");
         let why = saved(&path).expect_err("it is none");

@@ -17,6 +17,7 @@ use landlock::{
     RulesetCreatedAttr, Scope,
 };
 
+use super::answers::Answers;
 use super::watch::{Filter, Watch};
 use super::{Note, Outcome, PROCESSES_MAX, STAND_INS, interpreter};
 use crate::error::{Result, SystemError};
@@ -35,6 +36,7 @@ pub(super) fn run(arguments: &[OsString]) -> Result<Outcome> {
     let text = fs::read(script).map_err(failed)?;
     let whole = std::path::absolute(script).map_err(failed)?;
     let base = base(&whole)?;
+    let answers = Answers::start(own)?;
     let place = Place { base, own: Path::new(own).to_owned(), text };
     build(&place)?;
     // As another user the script may not be readable where it is: then its copy runs.
@@ -57,8 +59,8 @@ pub(super) fn run(arguments: &[OsString]) -> Result<Outcome> {
     let failed = |cause| SystemError::new("start the script's interpreter", cause);
     let child = child.spawn().map_err(failed)?;
     let listener: OwnedFd = super::watch::receive(&mut own_end).map_err(failed)?;
-    let mut watch = Watch { listener, child, base: place.base.clone(), forks: 0 };
-    let (code, ended) = watch.run(Instant::now() + time);
+    let mut watch = Watch { listener, child, base: place.base.clone(), forks: 0, answers };
+    let (code, ended) = watch.run(Instant::now(), time);
     let (notes, printed) = (notes(&place.base), printed(&place.base));
     Ok(Outcome { code, ended, notes, printed, refused: None })
 }
@@ -131,6 +133,20 @@ fn is_mapped(user: u32) -> bool {
         let [first, _, count] = numbers.as_slice() else { return false };
         (*first..first + count).contains(&user.into())
     })
+}
+
+/// Returns as whom the script reads files.
+pub(super) fn reader() -> &'static str {
+    // SAFETY: this call only returns a number.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if is_root && is_mapped(NOBODY) { "the user `nobody`" } else { "you" }
+}
+
+/// Becomes `nobody` where this is root.
+pub(super) fn leave_root() -> Result<()> {
+    // SAFETY: this call only returns a number.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if is_root && is_mapped(NOBODY) { become_nobody() } else { Ok(()) }
 }
 
 fn become_nobody() -> Result<()> {
@@ -331,7 +347,7 @@ const COPY: &str = "script";
 const FOLDERS: [&str; 6] =
     ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
 const SHARED: [&str; 4] = ["kmod", "xtables-nft-multi", "xtables-legacy-multi", "ebtables-nft"];
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const NOBODY: u32 = 65_534;
 /// `MOUNT_ATTR_RDONLY` and `MOUNT_ATTR_NOSUID`.
 const READ_ONLY: u64 = 1;

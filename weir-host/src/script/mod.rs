@@ -3,15 +3,18 @@
 //! The script runs by its own interpreter, in namespaces of its own (users, mounts, processes,
 //! network, IPC), with everything mounted read-only, behind Landlock and a filter of system calls,
 //! within limits of time, processes and memory. In the place of `tc`, `ip` and their kin stand
-//! links to this program, which only note their arguments ([`note`]).
+//! links to this program, which only note their arguments ([`note`]); what only asks, such as
+//! `ip route get`, the real program answers, outside the sandbox ([`answers`]).
 //!
-//! Three processes: the caller, a supervisor (this program again, [`supervise`]) that builds the
-//! sandbox and watches, and the script. A call that would write or reach a network is put to the
-//! supervisor by the kernel before it happens; the answer is the end of the script. What the
-//! supervisor lets pass is still behind the mounts and Landlock.
+//! Four processes: the caller, a supervisor (this program again, [`supervise`]) that builds the
+//! sandbox and watches, the one that answers, and the script. A call that would write or reach a
+//! network is put to the supervisor by the kernel before it happens; the answer is the end of the
+//! script. What the supervisor lets pass is still behind the mounts and Landlock.
 
+mod answers;
 mod inside;
 mod note;
+mod questions;
 mod watch;
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +44,17 @@ pub struct Note {
     pub words: Vec<String>,
     /// The lines that `tc -batch` was given.
     pub input: Option<String>,
+    /// The answer, if the call asked and the script may have used it.
+    pub asked: Option<Asked>,
+}
+
+/// The answer to a call that asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Asked {
+    /// That of this machine.
+    Answered,
+    /// None: nothing was printed, and the call succeeded.
+    Unanswered,
 }
 
 /// The end of a script, and the calls that it made.
@@ -66,11 +80,13 @@ impl Script {
             |words| words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "),
         );
         format!(
-            "runs {} by {interpreter} in a sandbox: without a network, without writing, for at \
-             most {} s and with at most {PROCESSES_MAX} processes; {} and their kin only note \
-             their arguments",
+            "runs {} by {interpreter} in a sandbox: without a network, writing only below \
+             $TMPDIR, for at most {} s and with at most {PROCESSES_MAX} processes. It sees itself \
+             as root and reads what {} may; {} and their kin only note their arguments, and \
+             this machine answers what asks, such as `ip route get`",
             self.path.display(),
             self.time_max.as_secs(),
+            inside::reader(),
             STAND_INS[..5].join(", ")
         )
     }
@@ -108,6 +124,9 @@ pub fn stand_in() -> Option<ExitCode> {
     let name = Path::new(&name).file_name()?.to_str()?.to_owned();
     if name == SUPERVISOR {
         return Some(supervise(&arguments.collect::<Vec<_>>()));
+    }
+    if name == answers::ANSWERS {
+        return Some(answers::serve());
     }
     if !STAND_INS.contains(&name.as_str()) {
         return None;
@@ -172,6 +191,9 @@ pub const STAND_INS: &[&str] = &[
     "service",
     "systemctl",
     "logger",
+    "ping",
+    "ping6",
+    "fping",
     "sleep",
     "sudo",
 ];

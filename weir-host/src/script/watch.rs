@@ -22,6 +22,7 @@ use seccompiler::{
 };
 
 use super::PROCESSES_MAX;
+use super::answers::Answers;
 use super::inside::{NOTES, PRINTED};
 use crate::error::{Result, SystemError};
 use crate::watch::readable;
@@ -122,18 +123,20 @@ pub(super) struct Watch {
     pub child: Child,
     pub base: PathBuf,
     pub forks: usize,
+    pub answers: Answers,
 }
 
 impl Watch {
     /// Waits for the end; returns the exit code, or why the script was ended.
-    pub(super) fn run(&mut self, deadline: Instant) -> (Option<i32>, Option<String>) {
+    pub(super) fn run(&mut self, from: Instant, time: Duration) -> (Option<i32>, Option<String>) {
+        let deadline = from + time;
         let why = loop {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return (Some(status.code().unwrap_or(128)), None);
             }
             let now = Instant::now();
             if now >= deadline {
-                break "it ran for longer than it may".to_owned();
+                break format!("it ran for longer than {time:?}, which `--time-limit` sets");
             }
             let wait = (deadline - now).min(LOOK);
             if !readable(&[self.listener.as_fd()], wait).is_ok_and(|ready| ready[0]) {
@@ -185,8 +188,18 @@ impl Watch {
         let found = self.path(question, at, path);
         let opens = name == "open";
         match found {
-            Some(path) if self.may_write(&path, opens) => None,
-            Some(path) => Some(format!("it tried to write: {name} of {}", path.display())),
+            Some(path) if self.may_write(&path, opens) => {
+                self.answers.write(&path);
+                None
+            }
+            Some(path) => {
+                let (path, own) = (path.display(), self.base.join("tmp"));
+                let own = own.display();
+                Some(format!(
+                    "it tried to write: {name} of {path}; it may write below $TMPDIR, which is \
+                     {own}"
+                ))
+            }
             None => Some(format!("it tried to write ({name})")),
         }
     }

@@ -14,6 +14,8 @@ pub(super) struct Reading {
     pub report: Report,
     /// Advice for a file that gives no policy.
     pub way_out: Option<&'static str>,
+    /// Why it gives none, if the language knows.
+    pub why_empty: Option<&'static str>,
     lines: Vec<Statement>,
 }
 
@@ -25,7 +27,7 @@ struct Statement {
 
 impl Reading {
     pub(super) fn new(source: Source) -> Self {
-        Self { report: Report::new(source), way_out: None, lines: Vec::new() }
+        Self { report: Report::new(source), way_out: None, why_empty: None, lines: Vec::new() }
     }
 
     /// Adds a statement at `span`, kept unless another fate is reported. Past the bound all share

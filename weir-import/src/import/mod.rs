@@ -131,9 +131,10 @@ pub fn read(language: &Language, bytes: &[u8], name: &str, options: &Options) ->
 
 /// Reports that no policy came of the file, with the reasons of what is lost.
 fn nothing(language: &Language, reading: &mut Reading) {
-    let mut message = "the file shapes no interface, so there is no policy to write".to_owned();
     let reasons = reading.reasons();
     let lost = !reasons.is_empty();
+    let why = reading.why_empty.filter(|_| !lost).unwrap_or("the file shapes no interface");
+    let mut message = format!("{why}, so there is no policy to write");
     if lost {
         message += &format!(": {}", reasons.join("; "));
     }
@@ -141,7 +142,7 @@ fn nothing(language: &Language, reading: &mut Reading) {
         true => "write a policy by hand for what Weir does not have".to_owned(),
         false => format!("check that the file is {}", language.summary),
     };
-    let cure = reading.way_out.map_or(cure, str::to_owned);
+    let cure = reading.way_out.filter(|_| !lost).map_or(cure, str::to_owned);
     let span = reading.first_lost().unwrap_or_default();
     reading.report.push(Draft::new(&codes::NOTHING_IMPORTED, span, message).cure(cure));
 }

@@ -159,6 +159,8 @@ fn errors_of_altq_conf_point_at_their_word() {
         check_faults("altq", &format!("{head}{line}\n"), &[wanted], cure);
     }
     check_faults("altq", "", &["W408@1:1"], "altq.conf");
+    let gone = "tc qdisc del dev eth0 root\ntc qdisc del dev eth0 ingress\n";
+    check_faults("tc", gone, &["W408@1:1"], "such as `start`");
     let no_default = "interface en0 bandwidth 1M cbq\nclass cbq en0 root NULL\n";
     check_faults("altq", no_default, &["W406@1:11"], "default");
 }
@@ -271,6 +273,7 @@ fn plain_lines_of_tc_are_read() {
             (10, Fate::Approximated, "fragments"),
             (11, Fate::Approximated, "fragments"),
             (13, Fate::Lost, "u8 at 0"),
+            (14, Fate::Approximated, "no packet at a port"),
             (15, Fate::Approximated, "fragments"),
         ],
     );

@@ -51,6 +51,8 @@ pub struct Bound {
     /// Where flows of the leaf overtake each other, the longest that a packet of one of them takes
     /// at the proven rate: what each of them may add to the delay of the others in a round.
     pub turn: Option<f64>,
+    /// Whether there is no delay since the real-time curves ask for more than the line sends.
+    pub is_overbooked: bool,
 }
 
 /// The arrivals at one leaf, in bytes and bytes a second.
@@ -98,8 +100,11 @@ pub fn bounds(plan: &LinkPlan, demands: &[Demand]) -> Vec<Bound> {
     let service = present::only(service(plan), &present);
     let servers = servers::servers(&service, &line, &traffic);
     let together = together(plan, &traffic, &line);
+    let is_overbooked = above_slowest_line(plan).is_some();
     let bound = |(server, traffic): (Option<Server>, &Traffic)| {
-        let Some(server) = server else { return nothing(traffic) };
+        let Some(server) = server else {
+            return Bound { is_overbooked, ..nothing(traffic) };
+        };
         of_leaf(&server, traffic, &line, together.as_ref())
     };
     let mut bounds = servers.into_iter().zip(&traffic).map(bound);
@@ -295,6 +300,7 @@ fn of_leaf(
         is_of_queue: traffic.arrival.is_none(),
         better_burst: better.filter(|row| delay.is_none_or(|delay| row.1 < delay)),
         turn: (!traffic.in_order).then(|| traffic.packet / server.fresh.rate()),
+        is_overbooked: false,
     }
 }
 

@@ -121,7 +121,7 @@ impl Standing {
 
     /// Returns why the delay is unknown, or so long, and what shortens it.
     fn note_on_delay(&self) -> Option<Cow<'static, str>> {
-        let Bound { delay, turn, better_burst, is_of_queue, .. } = self.bound;
+        let Bound { delay, turn, better_burst, is_of_queue, is_overbooked, .. } = self.bound;
         if let (None, Some(turn)) = (delay, turn) {
             let turn = calculus::shown(turn);
             return Some(Cow::Owned(format!("{OVERTAKEN_BEGIN} {turn} {OVERTAKEN_END}")));
@@ -134,6 +134,7 @@ impl Standing {
             )));
         }
         match delay {
+            None if is_overbooked => Some(Cow::Borrowed(OVERBOOKED)),
             None => Some(Cow::Borrowed(UNBOUNDED)),
             Some(delay) if is_of_queue && delay > LONG => Some(Cow::Borrowed(FULL_QUEUE)),
             Some(_) => None,
@@ -169,6 +170,8 @@ pub fn standings(policy: &Policy) -> Vec<(String, Standing)> {
 /// Why figures are unknown, or so large.
 const UNBOUNDED: &str = "nothing bounds how long other classes keep it waiting; declare `arrival` \
                          for those that go before it, or choose another scheduler";
+const OVERBOOKED: &str = "the real-time curves of all classes together ask for more than the link \
+                          sends (W152), so none has a bound: lower their slopes";
 const OVERTAKEN_BEGIN: &str = "its flows take turns, so a packet does not wait for the queues of \
                                others, but for a packet of each other flow (or host) that sends:";
 const OVERTAKEN_END: &str = "for each, at the rate that the class is sure of. How many send is \

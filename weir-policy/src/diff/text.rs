@@ -31,9 +31,20 @@ pub fn text(difference: &Difference) -> String {
         text += &format!("{}\n", table(&difference.changed));
     }
     if !difference.settings.is_empty() {
-        text += &format!("written differently:\n{}\n", table_of_settings(&difference.settings));
+        let table = table_of_settings(&difference.settings);
+        text += "written differently:\n";
+        // A value before and the one after it stand together.
+        text += &match table.is_divided() {
+            true => difference.settings.iter().map(long).collect(),
+            false => format!("{table}\n"),
+        };
     }
     text
+}
+
+fn long(Setting { class, key, before, after }: &Setting) -> String {
+    let class = class.as_ref().map_or("the link".to_owned(), |class| format!("`{class}`"));
+    format!("  {key} of {class}\n    before: {before}\n    after:  {after}\n")
 }
 
 fn table_of_settings(settings: &[Setting]) -> Table {
@@ -47,7 +58,8 @@ fn table_of_settings(settings: &[Setting]) -> Table {
 
 /// Makes a row for each figure that changes.
 fn table(changed: &[ClassChange]) -> Table {
-    let mut table = Table::new(["class", "what", "before", "after", "change"]).words(&[1]);
+    let head = ["class", "what", "before", "after", "change"];
+    let mut table = Table::new(head).words(&[1]).identified_by(2);
     for row in changed {
         let figures = |standing: &Standing| standing.figures();
         for ((what, before), (_, after)) in

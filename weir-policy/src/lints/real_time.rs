@@ -39,8 +39,14 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         .collect();
     let slope = |curve: &Slopes| if curve.d > 0.0 { curve.m1.max(curve.m2) } else { curve.m2 };
     largest.sort_by(|one, other| slope(&other.1).total_cmp(&slope(&one.1)));
-    for (class, _) in largest {
-        let key = ["rt_m2", "rate"].into_iter().find_map(|key| class.written.span(key));
+    for (class, curve) in largest {
+        // The slope with which it has most until the bend.
+        let is_first = |at: f64| curve.m1 * curve.d > curve.m2 * (at - curve.d);
+        let keys = match overload.at.is_some_and(is_first) {
+            true => ["rt_m1", "delay", "rt_m2", "rate"],
+            false => ["rt_m2", "rate", "rt_m1", "delay"],
+        };
+        let key = keys.into_iter().find_map(|key| class.written.span(key));
         draft = draft.related(key.unwrap_or(class.span), format!("`{}`", class.name));
     }
     report.push(draft);

@@ -418,15 +418,15 @@ impl Seats<'_> {
             let (name, has, params) = match owner {
                 Some(owner) => {
                     let class = tree.class(owner);
-                    (format!("class `{}`", class.name), class.params.rate("rate"), &class.params)
+                    (Some(class.name.as_str()), class.params.rate("rate"), &class.params)
                 }
-                None => ("the link".to_owned(), Some(tree.rate()), tree.params()),
+                None => (None, Some(tree.rate()), tree.params()),
             };
             let Some(has) = has.filter(|has| sum > u128::from(has.bits_per_second())) else {
                 continue;
             };
             let has = WrittenRate::of(has, Span::default(), params);
-            report.push(overcommitted(&name, has, sum, count, false));
+            report.push(overcommitted(name, has, sum, count, false));
         }
     }
 }

@@ -324,10 +324,9 @@ fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: WrittenRate, repo
         promised[index] = u128::from(rate.bits_per_second()) * u128::from(class.width());
         if sum > promised[index] {
             let span = class.written.span("rate").unwrap_or(class.span);
-            let owner = format!("class `{}`", class.name);
             let below = shape.under(Some(index));
             let has = WrittenRate::of(rate, span, &class.written.params);
-            let draft = overcommitted(&owner, has, sum, below.len(), spreads(&below));
+            let draft = overcommitted(Some(class.name), has, sum, below.len(), spreads(&below));
             let named = if has.oversubscribes { &[][..] } else { &below[..] };
             report.push(name_children(draft, classes, named, &promised));
         }
@@ -335,29 +334,32 @@ fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: WrittenRate, repo
     let top = shape.under(None);
     let sum = top.iter().map(|&class| promised[class]).sum();
     if sum > u128::from(link.rate.bits_per_second()) {
-        let draft = overcommitted("the link", link, sum, top.len(), spreads(&top));
+        let draft = overcommitted(None, link, sum, top.len(), spreads(&top));
         let named = if link.oversubscribes { &[][..] } else { &top[..] };
         report.push(name_children(draft, classes, named, &promised));
     }
 }
 
-/// The finding that `count` children have more than `owner`; `queues` says whether one of them
-/// stands for several queues.
+/// The finding that `count` children have more than the class `owner`, or the link; `queues` says
+/// whether one of them stands for several queues.
 pub(super) fn overcommitted(
-    owner: &str,
+    owner: Option<&str>,
     WrittenRate { rate, span, oversubscribes }: WrittenRate,
     sum: u128,
     count: usize,
     queues: bool,
 ) -> Draft {
+    let table = owner.map_or("[link]".to_owned(), |name| format!("[class.{name}]"));
+    let owner = owner.map_or("the link".to_owned(), |name| format!("class `{name}`"));
     if oversubscribes {
         let ratio = sum as f64 / rate.bits_per_second() as f64;
         let sum = show_rate(sum);
-        let message = format!(
-            "the {count} classes under {owner} are promised {sum} together, {ratio:.1} times its \
-             {rate}, as `{OVERSUBSCRIBE}` says"
-        );
-        let cure = "`weir check --bounds` says what each gets when all send";
+        let promised = match count {
+            1 => format!("the class under {owner} is promised {sum}"),
+            _ => format!("the {count} classes under {owner} are promised {sum} together"),
+        };
+        let message = format!("{promised}, {ratio:.1} times its {rate}, as `{OVERSUBSCRIBE}` says");
+        let cure = "what each gets when all send is the column `greedy` of `weir check --bounds`";
         return Draft::new(&codes::OVERSUBSCRIBED, span, message).cure(cure);
     }
     let sum = show_rate(sum);
@@ -371,8 +373,8 @@ pub(super) fn overcommitted(
         false => "lower their rates",
     };
     Draft::new(&codes::OVERCOMMITTED, span, message).cure(format!(
-        "{cure}, raise {owner} to `{sum}`, or write `{OVERSUBSCRIBE} = true` there if not all \
-             send at once"
+        "{cure}, raise {owner} to `{sum}`, or write `{OVERSUBSCRIBE} = true` in `{table}` if not \
+         all send at once"
     ))
 }
 

@@ -25,6 +25,12 @@ const PLACES: &str = "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n[class.rese
                       match = { proto = 'udp' }\n\
                       [class.rest]\nrate = '1 Mbit/s'\ndefault = true\n";
 
+/// A policy whose template reads a list with a wrong row.
+const LISTED: &str = "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n\
+                      [class.rest]\nrate = '1 Mbit/s'\ndefault = true\n\
+                      [template.row]\nlist = 'list.csv'\nname = '{id}'\nclass.rate = '{rate}'\n\
+                      class.match = { dport = 80 }\n";
+
 /// The folder `site` holds sound policies, a faulty one `bad.toml`, and one with a rule on a mark.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     match path.to_str() {
@@ -48,6 +54,8 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
         Some("site/equal.toml") => Ok("[link]\nrate = '9 Mbit/s'\nscheduler = 'drr'\nplaces = 9\n\
                                        [class.reserved]\ndefault = true\n"
             .into()),
+        Some("site/up.toml" | "site/down.toml") => Ok(LISTED.into()),
+        Some("site/list.csv") => Ok("id,rate\na,1 Mbit/s\nb,many\n".into()),
         Some("site/marked.toml") => Ok(POLICY.replace("interface = 'in'", "mark = 5").into()),
         _ => Err(io::ErrorKind::NotFound.into()),
     }
@@ -641,4 +649,14 @@ fn kinds_of_file_are_distinguished_by_their_tables() {
     for (keys, wanted) in [("deployment", true), ("direction", true), ("link", false)] {
         assert_eq!(is_deployment(&[keys.to_owned()]), wanted);
     }
+}
+
+#[test]
+fn a_fault_in_a_list_that_two_directions_read_is_told_once() {
+    let text =
+        format!("{HEAD}{}", WAYS.replacen("p.toml", "up.toml", 1).replace("p.toml", "down.toml"));
+    let outcome = parse(text.as_bytes(), "site/d.toml", &read_file);
+    let of_list = outcome.findings.iter().filter(|one| one.place.file == "site/list.csv");
+    let lines: Vec<_> = of_list.map(|finding| finding.place.line).collect();
+    assert_eq!(lines, [3], "{:#?}", outcome.findings);
 }

@@ -1,5 +1,6 @@
 //! The tests of policies and deployments, one program: findings, conversions, templates.
 
+mod bounds;
 mod convert;
 mod deployment;
 mod diff;

@@ -6,6 +6,7 @@ use weir_core::link::{Charge, Framing};
 use weir_core::packet::{Addresses, Headers, Ports, Protocol};
 use weir_core::queue::Limit;
 use weir_core::units::{Bytes, Duration, Instant, Rate};
+use weir_policy::diff::standings;
 use weir_policy::file;
 use weir_policy::finding::Outcome;
 use weir_policy::policy::{Policy, parse, parse_bytes};
@@ -263,28 +264,43 @@ fn children_are_promised_at_most_their_parents_rate() {
         "the classes under class `p` are promised 7 Mbit/s together, but it has 6 Mbit/s"
     );
     let wanted = "lower their rates, raise class `p` to `7 Mbit/s`, or write `oversubscribe = true` \
-                  there if not all send at once";
+                  in `[class.p]` if not all send at once";
     assert_eq!(cure, wanted);
     assert_eq!(outcome.findings[0].related.len(), 2);
 }
 
 #[test]
 fn who_oversubscribes_is_told_the_ratio() {
-    let tree = |link: &str, parent: &str| {
+    let tree_of = |scheduler: &str, link: &str, parent: &str| {
         let class = |name: &str, rule: &str| {
             format!("[class.{name}]\nparent = 'p'\nrate = '25 Mbit/s'\n{rule}\n")
         };
         let text = format!(
-            "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n{link}[class.p]\nrate = '20 Mbit/s'\n\
-             {parent}{}{}",
+            "[link]\nrate = '10 Mbit/s'\nscheduler = '{scheduler}'\n{link}[class.p]\n\
+             rate = '20 Mbit/s'\n{parent}{}{}",
             class("a", "match = { dport = 80 }"),
             class("b", "default = true")
         );
         parse(&text, "p")
     };
     let says = "oversubscribe = true\n";
-    assert_eq!(codes(&tree("", "")), ["W113@2:8", "W113@5:8"]);
-    assert_eq!(codes(&tree(says, "")), ["W118@2:8", "W113@6:8"]);
+    let real_time: &[&str] = &["W152@2:8"];
+    for (scheduler, more) in [("htb", &[][..]), ("cbq", &[]), ("hfsc", real_time)] {
+        let codes = |link, parent| codes(&tree_of(scheduler, link, parent));
+        assert_eq!(codes("", ""), ["W113@2:8", "W113@5:8"], "{scheduler}");
+        assert_eq!(codes(says, ""), ["W118@2:8", "W113@6:8"], "{scheduler}");
+        let both: Vec<&str> =
+            ["W118@2:8"].iter().chain(more).chain(&["W118@6:8"]).copied().collect();
+        assert_eq!(codes(says, says), both, "{scheduler}");
+    }
+    // Without rates nothing is promised.
+    check_drr(&format!("{says}[class.a]\ndefault = true\n"), &[]);
+    check_drr("[class.a]\nrate = '1 Mbit/s'\ndefault = true\n", &["W101@5:1"]);
+    let tree = |link: &str, parent: &str| tree_of("htb", link, parent);
+    let one =
+        "rate = '20 Mbit/s'\nscheduler = 'htb'\n[class.p]\nrate = '30 Mbit/s'\ndefault = true\n";
+    let outcome = parse(&format!("[link]\n{says}{one}"), "p");
+    assert!(first(&outcome).0.starts_with("the class under the link is promised 30 Mbit/s, 1.5"));
     let outcome = tree(says, says);
     assert_eq!(codes(&outcome), ["W118@2:8", "W118@6:8"]);
     assert_eq!(
@@ -293,6 +309,58 @@ fn who_oversubscribes_is_told_the_ratio() {
          `oversubscribe` says"
     );
     sound(outcome).link.build().expect("a checked policy builds");
+}
+
+/// A sum of real-time curves is above the link where the first slopes are, or in the long run.
+#[test]
+fn curves_above_the_link_are_named_by_the_slope_that_is() {
+    let curves = |first: &str, long: &str| {
+        parse(
+            &format!(
+                "[link]\nrate = '10 Mbit/s'\nscheduler = 'hfsc'\n[class.a]\nmatch = {{ dscp = 'ef' }}\n\
+                 rt_m1 = '{first} Mbit/s'\nrt_d = '10 ms'\nrt_m2 = '{long} Mbit/s'\nls_m2 = '5 Mbit/s'\n\
+                 [class.b]\ndefault = true\nrt_m2 = '1 Mbit/s'\nls_m2 = '5 Mbit/s'\n"
+            ),
+            "p",
+        )
+    };
+    for (first, long, line) in [("12", "2", 6), ("1", "12", 8)] {
+        let outcome = curves(first, long);
+        assert_eq!(codes(&outcome), ["W152@2:8"]);
+        assert_eq!(outcome.findings[0].related[0].place.line, line, "{first} {long}");
+        let (_, standing) = &standings(outcome.plan.as_ref().expect("a warning"))[0];
+        let [_, why, ..] = standing.notes();
+        assert!(why.expect("no delay").contains("ask for more than the link sends (W152)"));
+    }
+    assert_eq!(codes(&curves("8", "2")), [""; 0]);
+}
+
+#[test]
+fn a_value_without_quotes_is_answered_with_the_value() {
+    let rows = [
+        ("yes", "`yes` is no value of TOML", "write `true`"),
+        ("False", "`False` is no value of TOML", "write `false`"),
+        (
+            "'on'",
+            "`default` of class `a`: is a text, not true or false",
+            "write `true` without quotes",
+        ),
+        (
+            "'x'",
+            "`default` of class `a`: is a text, not true or false",
+            "write `true` or `false` without quotes",
+        ),
+    ];
+    for (value, message, cure) in rows {
+        let text = format!(
+            "[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[class.a]\ndefault = {value} # yes\n"
+        );
+        let outcome = parse(&text, "p");
+        let said = |one: &weir_policy::Finding| one.message == message && one.cure == cure;
+        assert!(outcome.findings.iter().any(said), "{value}: {:#?}", outcome.findings);
+    }
+    let outcome = parse("[link]\nrate = 10 Mbit/s\n", "p");
+    assert_eq!(first(&outcome), ("the text `10 Mbit/s` has no quotes", "write `\"10 Mbit/s\"`"));
 }
 
 #[test]

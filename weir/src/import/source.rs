@@ -4,13 +4,14 @@
 use super::Import;
 use crate::input;
 use crate::output::Output;
+use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_host::disciplines::{Disciplines, disciplines};
 use weir_host::netns::NetNs;
 use weir_host::printable::printable;
-use weir_host::script::{Note, Script};
+use weir_host::script::{Asked, Note, Script};
 use weir_import::import::kernel;
 
 /// A text to import.
@@ -20,8 +21,20 @@ pub(super) struct Source {
     pub bytes: Vec<u8>,
     /// The calls of a script beside tc.
     pub called: Vec<String>,
-    /// Whether a script failed, so that commands may be missing.
+    /// The questions of a script.
+    pub questions: Vec<Question>,
+    /// Whether a script failed or lacked an answer, so that commands may be missing or wrong.
     pub is_cut: bool,
+}
+
+/// A call of a script that asked, such as `ip route get`.
+#[derive(Debug, Serialize)]
+pub(super) struct Question {
+    call: String,
+    /// Whether this machine answered.
+    answered: bool,
+    /// The line of the first command of tc after it.
+    before_line: usize,
 }
 
 impl Import {
@@ -47,7 +60,7 @@ impl Import {
         };
         let name = file.display().to_string();
         let bytes = input::read(file).map_err(|error| format!("cannot read {name}: {error}"))?;
-        Ok(Source { name, bytes, called: Vec::new(), is_cut: false })
+        Ok(Source::whole(name, bytes))
     }
 
     fn of_kernel(&self) -> Result<Source, String> {
@@ -67,7 +80,14 @@ impl Import {
             ));
         }
         let name = "the kernel".to_owned();
-        Ok(Source { name, bytes: text.into_bytes(), called: Vec::new(), is_cut: false })
+        Ok(Source::whole(name, text.into_bytes()))
+    }
+}
+
+impl Source {
+    /// Returns a text that no script gave.
+    fn whole(name: String, bytes: Vec<u8>) -> Self {
+        Self { name, bytes, called: Vec::new(), questions: Vec::new(), is_cut: false }
     }
 }
 
@@ -99,21 +119,39 @@ fn of_script(script: &Script, output: &Output) -> Result<Source, String> {
              too)"
         ));
     }
-    let (mut text, mut called) = (String::new(), Vec::new());
+    if outcome.printed.contains("Permission denied") {
+        output.warn(
+            "the script was refused a file: it reads what you may or, where you are root, what the \
+             user `nobody` may",
+        );
+    }
+    let (mut text, mut called, mut questions) = (String::new(), Vec::new(), Vec::new());
     for note in &outcome.notes {
         let line = line(&note.words);
+        if let Some(asked) = note.asked {
+            questions.push(Question {
+                call: printable(&line).into_owned(),
+                answered: asked == Asked::Answered,
+                before_line: 1 + text.matches('\n').count(),
+            });
+            continue;
+        }
         match &note.input {
             Some(input) => text += &format!("{input}\n"),
             None if is_tc(note) => text += &format!("{line}\n"),
             None => called.push(printable(&line).into_owned()),
         }
     }
+    let lines = text.matches('\n').count();
+    let doubtful = |one: &Question| !one.answered && one.before_line <= lines;
+    let is_cut = failed.is_some() || questions.iter().any(doubtful);
     if text.is_empty() {
+        tell(&questions, lines);
         return Err(format!("{name} called no tc; {} other calls were noted", called.len()));
     }
     // Lines are counted among its commands, not in the script.
     let name = format!("commands of {name}");
-    Ok(Source { name, bytes: text.into_bytes(), called, is_cut: failed.is_some() })
+    Ok(Source { name, bytes: text.into_bytes(), called, questions, is_cut })
 }
 
 /// Returns whether the import reads a call: one of tc, wherever it is run, or a queue's length.
@@ -144,12 +182,49 @@ fn line(words: &[String]) -> String {
     words.iter().map(written).collect::<Vec<_>>().join(" ")
 }
 
+impl Source {
+    /// Lists what a script asked, and what it called beside tc.
+    pub(super) fn list(&self) {
+        tell(&self.questions, self.bytes.iter().filter(|byte| **byte == b'\n').count());
+        list(&self.called);
+    }
+}
+
+/// Lists what a script asked: questions without an answer one by one, with what depends on them.
+fn tell(questions: &[Question], lines: usize) {
+    let mut text = String::new();
+    let (answered, open): (Vec<_>, Vec<_>) = questions.iter().partition(|one| one.answered);
+    for one in open.iter().take(LISTED_MAX) {
+        text += &format!("the script asked `{}` and got no answer: ", one.call);
+        text += &match one.before_line {
+            line if line == lines => format!("line {line} of its commands may depend on it\n"),
+            line if line < lines => {
+                format!("lines {line} to {lines} of its commands may depend on it\n")
+            }
+            _ => "no command of tc came after it\n".to_owned(),
+        };
+    }
+    if !answered.is_empty() {
+        text += "this machine answered, and another one may answer otherwise:\n";
+        let mut calls: Vec<&str> = answered.iter().map(|one| one.call.as_str()).collect();
+        calls.dedup();
+        for call in calls.iter().take(LISTED_MAX) {
+            text += &format!("    {call}\n");
+        }
+    }
+    // If standard error is closed, the error cannot be reported anywhere.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
 /// Lists what a script called beside tc.
-pub(super) fn list(called: &[String]) {
+fn list(called: &[String]) {
     if called.is_empty() {
         return;
     }
-    let mut text = format!("{} other calls were noted and not run:\n", called.len());
+    let mut text = match called.len() {
+        1 => "another call was noted and not run:\n".to_owned(),
+        count => format!("{count} other calls were noted and not run:\n"),
+    };
     for line in called.iter().take(LISTED_MAX) {
         text += &format!("    {line}\n");
     }

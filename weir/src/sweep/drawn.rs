@@ -1,7 +1,7 @@
 //! The picture of a sweep: each metric over the first key that varies, in the units of its table.
 //!
-//! A line joins the means of points that differ in that key only; broken lines are the ends of
-//! their intervals.
+//! A line joins the means of points that differ in that key only, with a dot at each; broken lines
+//! are the ends of their intervals.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -21,7 +21,10 @@ pub fn picture(summary: &Summary) -> Picture {
         Key { name, style }
     };
     let keys = shown.iter().enumerate().filter(|_| groups.len() > 1).map(key).collect();
-    let mut notes = vec![format!("Broken lines: intervals of 95 % ({}).", runs(summary))];
+    let mut notes = vec![format!(
+        "Dots: what was measured, the mean of all runs. Broken lines: intervals of 95 % ({}).",
+        runs(summary)
+    )];
     if !rest.is_empty() {
         notes.push(format!("{} more combinations of values are not drawn.", rest.len()));
     }
@@ -129,7 +132,9 @@ fn plot(summary: &Summary, metric: usize, across: &Across, groups: &[Group<'_>])
         let mut line = |side: f64| {
             let value = |(place, point): &(usize, &Point)| {
                 let result = point.results[metric]?;
-                let value = scale * (result.mean + side * result.within.unwrap_or(0.0));
+                let end = result.mean + side * result.within.unwrap_or(0.0);
+                // A delay or a loss is never below zero, whatever an interval of few runs says.
+                let value = scale * if result.mean < 0.0 { end } else { end.max(0.0) };
                 highest = highest.max(value);
                 Some((across.places[*place], value))
             };
@@ -138,7 +143,8 @@ fn plot(summary: &Summary, metric: usize, across: &Across, groups: &[Group<'_>])
             values
         };
         let [low, mean, high] = [-1.0, 0.0, 1.0].map(&mut line);
-        plot = plot.drawn(name.clone(), mean, Style::Line(at));
+        plot = plot.drawn(name.clone(), mean.clone(), Style::Line(at));
+        plot = plot.drawn(name.clone(), mean, Style::Dots(at));
         if low != high {
             plot = plot.drawn(name.clone(), low, Style::Broken(at));
             plot = plot.drawn(name.clone(), high, Style::Broken(at));
@@ -164,3 +170,66 @@ fn word(value: &Value) -> String {
 
 /// The most lines of a plot: so many colours can be told apart.
 const LINES_MAX: usize = 7;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use weir_sweep::summary::Result;
+
+    /// A sweep of two keys, of which one is a rate, with a loss whose interval is wider than it.
+    fn summary() -> Summary {
+        let result = |mean| {
+            let within = Some(0.02);
+            Some(Result { mean, within, to_first: None, to_first_within: None })
+        };
+        let point = |rate: &str, weight: u32, mean: f64| Point {
+            values: vec![json!(rate), json!(weight)],
+            runs: 3,
+            error: None,
+            results: vec![result(mean)],
+        };
+        Summary {
+            keys: vec!["source.flood.rate".to_owned(), "policy.class.voice.weight".to_owned()],
+            metrics: vec!["rest.loss".to_owned()],
+            points: vec![
+                point("1 Mbit/s", 1, 0.01),
+                point("1 Mbit/s", 2, 0.03),
+                point("2000 kbit/s", 1, 0.05),
+                point("2000 kbit/s", 2, 0.06),
+            ],
+        }
+    }
+
+    #[test]
+    fn axes_have_units_and_each_point_a_dot_and_no_interval_is_below_zero() {
+        let picture = picture(&summary());
+        let part = &picture.parts[0];
+        let names: Vec<&str> = part.keys.iter().map(|key| key.name.as_str()).collect();
+        assert_eq!(names, ["policy.class.voice.weight = 1", "policy.class.voice.weight = 2"]);
+        let Content::Plots(plots) = &part.content else { panic!("plots") };
+        let plot = &plots[0];
+        assert_eq!(
+            (plot.title.as_str(), plot.x.as_str()),
+            ("rest.loss %", "source.flood.rate Mbit/s")
+        );
+        // The mean, its dots, and both ends of its interval, in percent.
+        let own: Vec<_> = plot.series.iter().filter(|row| row.name == names[0]).collect();
+        let finite = |at: usize| -> Vec<(f64, f64)> {
+            own[at].points.iter().copied().filter(|point| point.0.is_finite()).collect()
+        };
+        let near = |at: usize, wanted: [f64; 2]| {
+            let found = finite(at);
+            assert!(found.iter().map(|point| point.0).eq([1.0, 2.0]), "{found:?}");
+            let differs = |(point, wanted): (&(f64, f64), f64)| (point.1 - wanted).abs() > 1e-9;
+            assert!(!found.iter().zip(wanted).any(differs), "{at}: {found:?}");
+        };
+        near(0, [1.0, 5.0]);
+        near(1, [1.0, 5.0]);
+        near(2, [0.0, 3.0]);
+        near(3, [3.0, 7.0]);
+        assert_eq!(own[1].style, Some(Style::Dots(0)));
+        let svg = picture.draw().expect("it is drawn").svg;
+        assert!(svg.contains("source.flood.rate Mbit/s") && svg.contains("3 runs of each point"));
+    }
+}

@@ -186,7 +186,7 @@ impl Found {
         let inside = |(low, high): (f64, f64), value: f64| (low..=high).contains(&value);
         let is_shown = |(x, y): &(f64, f64)| inside(across, *x) && inside(up, *y);
         let points = |rows: &mut dyn Iterator<Item = &Candidate>| {
-            dots(rows.map(point).filter(is_shown).collect::<Vec<_>>().into_iter())
+            rows.map(point).filter(is_shown).collect::<Vec<_>>()
         };
         let series = [
             points(&mut self.tried.iter().filter(|row| !row.kept)),
@@ -211,20 +211,15 @@ impl Found {
 
 /// The names of candidates in the picture, with their styles.
 const KINDS: [(&str, Style); 4] = [
-    ("a condition is broken", Style::Broken(6)),
-    ("all conditions are kept", Style::Line(0)),
-    ("none exceeds it in every figure", Style::Line(2)),
-    ("picked", Style::Line(1)),
+    ("a condition is broken", Style::Dots(6)),
+    ("all conditions are kept", Style::Dots(0)),
+    ("none exceeds it in every figure", Style::Dots(2)),
+    ("picked", Style::Dots(1)),
 ];
 /// The name of lines that conditions must not cross.
 const LIMIT: &str = "the limit of a condition";
 /// The most plots of a picture.
 const PLOTS_MAX: usize = 8;
-
-/// Returns points that no line joins: a point that is not finite interrupts it.
-fn dots(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
-    points.flat_map(|point| [point, (f64::NAN, f64::NAN)]).collect()
-}
 
 /// Writes a figure at four digits.
 fn figure(value: Option<f64>) -> String {
@@ -234,4 +229,71 @@ fn figure(value: Option<f64>) -> String {
 /// Writes a value as a policy's text does, without quotes.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A search with two objectives and a condition, of which some candidates break the condition
+    /// and one is far away.
+    fn found() -> Found {
+        let row = |number: i64| {
+            let part = number as f64;
+            let (rate, delay) = (5.0 - part * 0.3, 20.0 / (part + 1.0) + part * 0.2);
+            let delay = if number == 11 { 900.0 } else { delay };
+            json!({
+                "number": number,
+                "values": { "class.voice.rate": format!("{number} Mbit/s") },
+                "kept": delay < 10.0,
+                "results": [delay],
+                "objectives": [rate, part / 100.0],
+            })
+        };
+        let tried: Vec<Value> = (0..12).map(row).collect();
+        let front: Vec<Value> = [2, 3, 4].map(row).to_vec();
+        let value = json!({
+            "met": true, "words": "", "policy": "", "changes": {},
+            "conditions": [{
+                "condition": "voice.delay.p99 < 10 ms", "limit": 10.0, "before": 20.0,
+                "after": 7.0, "spare": 0.3, "bound": null, "under": null, "guard": true,
+            }],
+            "promises": [], "objectives": ["max bulk.rate Mbit/s", "min bulk.loss %"],
+            "runs": 20, "search_runs": 3, "pick": 3, "front": front, "tried": tried,
+        });
+        serde_json::from_value(value).expect("it is what the search prints")
+    }
+
+    #[test]
+    fn axes_show_the_front_and_limits_are_lines() {
+        let found = found();
+        let picture = found.picture();
+        let part = &picture.parts[0];
+        let names: Vec<&str> = part.keys.iter().map(|key| key.name.as_str()).collect();
+        assert_eq!((names.len(), names[4]), (5, LIMIT));
+        let Content::Plots(plots) = &part.content else { panic!("plots") };
+        let labels: Vec<_> =
+            plots.iter().map(|plot| (plot.title.as_str(), plot.x.as_str())).collect();
+        let first = "max bulk.rate Mbit/s";
+        assert_eq!(labels, [(first, "min bulk.loss %"), (first, "voice.delay.p99 < 10 ms")]);
+        // The axis of the delay ends near the limit, and leaves out the candidate at 900 ms.
+        let delays = &plots[1];
+        let (low, high) = delays.reach.x.expect("it is set");
+        assert!(low < 4.0 && high > 10.0 && high < 20.0, "{low} to {high}");
+        let series = |name: &str| {
+            let all = delays.series.iter().filter(|row| row.name == name);
+            let points = all.flat_map(|row| row.points.iter().copied());
+            points.filter(|point| point.0.is_finite()).collect::<Vec<_>>()
+        };
+        assert_eq!(series("picked").len(), 1);
+        assert_eq!(series("none exceeds it in every figure").len(), 3);
+        let limit = series(LIMIT);
+        assert!(limit.len() == 2 && limit.iter().all(|point| point.0 == 10.0), "{limit:?}");
+        assert!(part.notes.iter().any(|note| note.contains("far from the front are not drawn")));
+        let svg = picture.draw().expect("it is drawn").svg;
+        for word in ["voice.delay.p99 &lt; 10 ms", "min bulk.loss %", LIMIT, "picked"] {
+            assert!(svg.contains(word), "{word}");
+        }
+    }
 }

@@ -57,7 +57,8 @@ fn run(page: &str, command: &str) -> (String, String, bool) {
     if WEIR_LAB.is_some() {
         arguments.next();
     }
-    let output = program.args(arguments).current_dir(root()).output().expect("the program runs");
+    program.args(arguments).current_dir(root()).env("COLUMNS", "100");
+    let output = program.output().expect("the program runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr), output.status.success())
 }

@@ -43,6 +43,22 @@ fn every_table_fits_a_terminal_and_has_the_usual_units() {
 }
 
 #[test]
+fn a_row_stays_on_one_line_in_a_pipe() {
+    let mut command = common::command(&["check", &example("walk/deployment.toml"), "--bounds"]);
+    let mut parts = |columns: Option<&str>| {
+        match columns {
+            Some(columns) => command.env("COLUMNS", columns),
+            None => command.env_remove("COLUMNS"),
+        };
+        let output = command.output().expect("weir starts");
+        let text = String::from_utf8(output.stdout).expect("it is text");
+        (text.lines().filter(|line| line.starts_with("direction")).count(), text)
+    };
+    let ((narrow, _), (pipe, text)) = (parts(Some("70")), parts(None));
+    assert!(narrow > 1 && pipe == 1, "{narrow} and {pipe} parts: {text}");
+}
+
+#[test]
 fn idle_classes_are_folded_into_a_line() {
     let text = check("sim FILE", &["sim/altq-wfq.toml"]);
     // Queues by hash without a packet have no row.

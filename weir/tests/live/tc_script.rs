@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use weir_core::random::Random;
-use weir_host::script::{Note, Script};
+use weir_host::script::{Asked, Note, Script};
 use weir_testbed::rows::{self, Need, Outcome, Row};
 use weir_testbed::{RIGHT, Testbed, TestbedConfig};
 
@@ -17,6 +17,7 @@ type Test = (&'static str, fn() -> Outcome);
 const TESTS: &[Test] = &[
     ("a_script_in_the_sandbox_does_what_it_does_by_hand", scripts_agree),
     ("what_a_script_must_not_do_ends_it", misdeeds_end),
+    ("a_question_is_answered_or_named", questions_are_answered),
 ];
 
 /// Scripts without WEIR_TC_SCRIPTS.
@@ -104,12 +105,13 @@ fn misdeeds_end() -> Outcome {
     let folder = tempfile::tempdir()?;
     let rows = [
         ("echo x > /tmp/weir-misdeed", "tried to write"),
+        ("echo x > /tmp/weir-misdeed", "it may write below $TMPDIR, which is /"),
         ("cd /tmp; echo x >> weir-misdeed", "tried to write"),
         ("mkdir /tmp/weir-misdeed", "tried to write"),
         ("rm -f /etc/hosts", "tried to write"),
         ("exec 3<>/dev/tcp/127.0.0.1/80", "network"),
         ("bomb() { bomb | bomb; }; bomb", "forked without end"),
-        ("while :; do :; done", "longer than it may"),
+        ("while :; do :; done", "longer than 3s, which `--time-limit` sets"),
         ("unshare -n true", "no script for tc needs"),
         // These are allowed.
         ("cat <<E\nx\nE\nx=$(mktemp) && echo x > $x; echo y > /dev/null; exit 3", ""),
@@ -129,6 +131,54 @@ fn misdeeds_end() -> Outcome {
         }
         if Path::new("/tmp/weir-misdeed").exists() {
             return Err(format!("{text}: it wrote").into());
+        }
+    }
+    Ok(())
+}
+
+/// Runs scripts that ask, and compares what they print and which of their calls lack an answer.
+fn questions_are_answered() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("ask.sh");
+    let rows = [
+        ("ip route get 127.0.0.1 | grep -o 'dev lo'", "dev lo", ""),
+        ("x=$(ip -o link show lo) && echo ${x%%:*}", "1", ""),
+        ("sudo ip -4 -br addr show dev lo | cut -d ' ' -f 1", "lo", ""),
+        ("x=$(sysctl -n net.ipv4.ip_forward); [ -n \"$x\" ] && echo some", "some", ""),
+        ("ip link show weir-none >/dev/null 2>&1 || echo none", "none", ""),
+        // What the script itself made is not at this machine.
+        (
+            "ip link add weir-none type ifb; ip link show weir-none > /dev/null && echo made",
+            "made",
+            "",
+        ),
+        (
+            "ip link add weir-none type ifb; x=$(ip -o link show weir-none); echo made",
+            "made",
+            "ip -o link show weir-none",
+        ),
+        ("modprobe ifb; ip link show ifb77 > /dev/null && echo made", "made", ""),
+        // No answer.
+        ("ping -c 1 192.0.2.1 && echo alive", "alive", "ping -c 1 192.0.2.1"),
+        ("x=$(iptables -S); echo x$x", "x", "iptables -S"),
+        ("x=$(ip -r route show); echo x$x", "x", "ip -r route show"),
+        ("x=$(tc qdisc show); tc qdisc add dev a root fq; echo x$x", "x", ""),
+        ("tc qdisc add dev a root fq; x=$(tc qdisc show); echo x$x", "x", "tc qdisc show"),
+        ("tc qdisc add dev a root fq; tc qdisc show; echo x", "x", ""),
+        // What needs no question.
+        (
+            "sleep 3600; echo $(id -u) $(nproc | grep -c .) $(cat /sys/class/net/lo/mtu)",
+            "0 1 65536",
+            "",
+        ),
+    ];
+    for (text, printed, unanswered) in rows {
+        fs::write(&path, format!("#!/bin/bash\n{text}\n"))?;
+        let outcome = script(&path, 20).run()?;
+        let open = outcome.notes.iter().filter(|note| note.asked == Some(Asked::Unanswered));
+        let open: Vec<String> = open.map(|note| note.words.join(" ")).collect();
+        if outcome.printed.trim() != printed || open.join("; ") != unanswered {
+            return Err(format!("{text}: {outcome:?}").into());
         }
     }
     Ok(())

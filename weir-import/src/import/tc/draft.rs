@@ -145,6 +145,9 @@ impl Draft {
             reading.noted(self.line, "it matches no packet: its mark is outside its mask");
             return Some(Vec::new());
         }
+        if self.mark.is_some() {
+            reading.approximated(self.line, MARKS);
+        }
         let mut rules = match &self.selector {
             Some(selector) => self.lowered(selector, reading)?,
             None => self.parsed(),
@@ -234,3 +237,6 @@ impl Mark {
 
 const FRAGMENTS: &str = "the kernel does not find the ports of fragments; Weir sends all fragments \
                          where the first goes";
+/// A mark is not in the packet [policy finding W117].
+const MARKS: &str = "no packet at a port of `weir up` has a firewall's mark: write the conditions \
+                     by which the firewall sets it";

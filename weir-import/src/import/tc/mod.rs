@@ -165,6 +165,8 @@ fn tc(words: &mut Words, line: LineId, devices: &mut Vec<Device>, reading: &mut 
     let Some(device) = take_device(words, reading) else { return };
     let at = devices.iter().position(|one| one.name.text == device.text);
     if act == "delete" && at.is_none() {
+        reading.why_empty = Some("the file only deletes what shapes an interface");
+        reading.way_out = Some(SETS_UP);
         return reading.noted(line, ALREADY_GONE);
     }
     let Some(device) = find_or_add(devices, device) else {
@@ -463,6 +465,8 @@ const OBJECTS: [&str; 3] = ["qdisc", "class", "filter"];
 /// The actions, in the order in which tc compares a shortened one with them.
 const ACTIONS: [&str; 8] = ["add", "change", "replace", "link", "delete", "show", "list", "get"];
 const ALREADY_GONE: &str = "deletes what is there at present; a policy begins without it";
+const SETS_UP: &str = "give the commands that set up the shaping; a script often needs an argument \
+                       for that, such as `start`";
 const ARRIVING: &str = "arriving packets have their own direction, and `police`: write the policy \
                         of the other direction";
 /// The major number of `ingress` and `clsact`.

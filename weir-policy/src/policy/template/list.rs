@@ -191,7 +191,7 @@ impl<'l> Reading<'l, '_> {
         for error in errors.iter().take(FINDINGS_MAX) {
             let at = error.span().unwrap_or(0..0).into();
             let at = place(self.list.number, at, self.node, self.report);
-            self.report.push(reader::syntax(error).at(at));
+            self.report.push(reader::syntax(error, text).at(at));
         }
         if !errors.is_empty() {
             return;

@@ -14,10 +14,10 @@ pub fn example(name: &str) -> String {
     path.to_str().expect("the path is UTF-8").to_owned()
 }
 
-/// The command with these arguments.
+/// The command with these arguments, and with tables as wide as a terminal.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(arguments);
+    command.args(arguments).env("COLUMNS", "100");
     command
 }
 

@@ -42,6 +42,9 @@ fn flows_of_one_host_keep_apart() -> Outcome {
     for part in ["hosts of hosts, ", &client] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
+    // One host sends, so no line tells hosts apart.
+    let shown = scene.weir(&["status", "--control", "weir.sock"])?.stdout;
+    assert!(!shown.contains("hosts of hosts, "), "{shown}");
     let found = stream.finish()?;
     assert_eq!((found.lost(), found.repeated, found.reordered), (0, 0, 0), "{found:?}");
     assert!(upload.cut_off()?.lost() > 0, "the line is slower than the upload");

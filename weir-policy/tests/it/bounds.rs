@@ -1,0 +1,58 @@
+//! Bounds on the delay of classes that an operator may write, and what is said of long ones.
+
+use weir_policy::diff::{Standing, standings};
+use weir_policy::policy::parse;
+
+const WF2Q: &str = "[link]\nrate = '20 Mbit/s'\nscheduler = 'wf2q+'\n\
+                    [class.voice]\nmatch = { dscp = 'ef' }\nweight = 1\n@\n\
+                    [class.rest]\ndefault = true\nweight = 19\nisolate = 'flows'\n";
+/// [stoica97 §VI] A curve whose first slope sends a packet of voice early.
+const HFSC: &str = "[link]\nrate = '10 Mbit/s'\nscheduler = 'hfsc'\n\
+                    [class.voice]\nmatch = { dscp = 'ef' }\n\
+                    rt_m1 = '400 kbit/s'\nrt_d = '4 ms'\nrt_m2 = '200 kbit/s'\n@\n\
+                    [class.rest]\ndefault = true\nls_m2 = '9 Mbit/s'\nisolate = 'flows'\n";
+const CBQ: &str = "[link]\nrate = '10 Mbit/s'\nscheduler = 'cbq'\n\
+                   [class.voice]\nmatch = { dscp = 'ef' }\nrate = '2 Mbit/s'\n\
+                   queue = { limit = '240 packets' }\n@\n\
+                   [class.a]\nmatch = { dport = 80 }\nrate = '4 Mbit/s'\nisolate = 'flows'\n\
+                   [class.rest]\ndefault = true\nrate = '4 Mbit/s'\nisolate = 'flows'\n";
+
+/// Returns what `voice` gets, with `line` in the place of `@`.
+fn voice(policy: &str, line: &str) -> Standing {
+    let outcome = parse(&policy.replace('@', line), "p");
+    assert!(!outcome.failed(), "{line}: {:#?}", outcome.findings);
+    let mut all = standings(&outcome.plan.expect("it has no errors")).into_iter();
+    all.find(|row| row.0 == "voice").expect("it is there").1
+}
+
+/// Checks the delay in ms, to a tenth.
+fn check(policy: &str, line: &str, wanted: f64) {
+    let delay = voice(policy, line).bound.delay.expect("it has a bound") * 1e3;
+    assert!((delay - wanted).abs() < 0.1, "{line}: {delay} ms, not {wanted}");
+}
+
+#[test]
+fn a_declared_burst_below_the_largest_packet_makes_the_bound_small() {
+    let arrival = |burst: u32| format!("arrival = {{ rate = '60 kbit/s', burst = '{burst} B' }}");
+    // 300 B at 1 Mbit/s, and a longest packet of another class at 20.
+    check(WF2Q, &arrival(300).replace("60", "300"), 3.0);
+    check(WF2Q, &arrival(1514).replace("60", "300"), 12.7);
+    // 160 B by the first slope, and a longest packet of another class at 10 Mbit/s.
+    check(HFSC, &arrival(160), 4.4);
+    check(HFSC, &arrival(1514), 57.8);
+}
+
+#[test]
+fn a_bound_of_seconds_says_which_burst_makes_it_short() {
+    let arrival = "arrival = { rate = '1 Mbit/s', burst = '3000 B' }\n";
+    let long = voice(CBQ, &format!("{arrival}burst = '1514 B'"));
+    let delay = long.bound.delay.expect("it has a bound");
+    assert!(delay > 2.0, "{delay} s");
+    let (burst, promised) = long.bound.better_burst.expect("a longer burst helps");
+    let [_, note, ..] = long.notes();
+    let note = note.expect("it is long");
+    assert!(note.contains("`burst = \"") && note.contains(" KB\"` makes this"), "{note}");
+    let short = voice(CBQ, &format!("{arrival}burst = '{burst} B'"));
+    let delay = short.bound.delay.expect("it has a bound");
+    assert!((delay - promised).abs() < 1e-5 && delay < 0.15, "{delay} s, and {promised} promised");
+}
