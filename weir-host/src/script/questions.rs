@@ -206,7 +206,7 @@ mod tests {
             ("ip link set ifb0 up", Call::Sets),
             ("ip link add ifb0 type ifb", Call::Sets),
             ("ip -r route get 1.1.1.1", Call::Unanswerable),
-            ("ip -batch file route show", Call::Unanswerable),
+            ("ip -batch file route show", Call::Sets),
             ("ip -n red link show", Call::Unanswerable),
             ("ip netns exec red ip link show", Call::Sets),
             ("ip netns list", Call::Unanswerable),

@@ -153,15 +153,18 @@ mod tests {
     const BENITA: &str = include_str!("../../../papers/benita/benita-live/live.toml");
     const MEASURED: Duration = Duration::from_secs(2);
 
-    /// Reads lines of `tc` for a link of 1 Gbit/s, as the policies of the sheet have it.
+    /// Reads lines of `tc` for a link of 1 Gbit/s, as the policies of the sheet have it: the import
+    /// takes the rate of the classes for that of the link.
     fn imported(lines: &str) -> String {
         let tc = import::find("tc").unwrap_or_else(|| panic!("tc is a language"));
-        let options = Options { rate: "1 Gbit/s".parse().ok(), device: None, ..Options::default() };
-        let outcome = import::read(tc, lines.as_bytes(), "kernel", &options);
+        let outcome = import::read(tc, lines.as_bytes(), "kernel", &Options::default());
         let import = outcome.plan.unwrap_or_else(|| panic!("{lines}: {:?}", outcome.findings));
         let lost = import.lines.iter().filter(|line| line.fate == import::Fate::Lost);
         assert_eq!(lost.count(), 0, "{lines}: {:?}", import.lines);
-        import.policies[0].policy.clone()
+        let policy = &import.policies[0].policy;
+        let (head, rate) = policy.split_once("rate = ").unwrap_or_else(|| panic!("{policy}"));
+        let rest = rate.split_once('\n').map_or("", |(_, rest)| rest);
+        format!("{head}rate = \"1 Gbit/s\"\n{rest}")
     }
 
     fn exported(policy: &str) -> String {
