@@ -45,7 +45,7 @@ fn ip(words: &[&str]) -> Call {
     if words == ["-V"] {
         return Call::Answerable;
     }
-    let Some((options, rest)) = options(words, &["-f", "-family"]) else { return Call::Sets };
+    let Some((options, rest)) = options(words, IP_VALUED) else { return Call::Sets };
     let Some((object, rest)) = rest.split_first() else { return Call::Sets };
     let known = IP_OBJECTS.iter().find(|row| row.starts_with(object));
     let verb = rest.first().copied();
@@ -140,6 +140,9 @@ fn others(name: &str, words: &[&str]) -> Call {
 /// shortened word.
 const IP_OBJECTS: &[&str] =
     &["address", "maddress", "route", "rule", "neighbor", "neighbour", "link", "tunnel"];
+/// Options of `ip` with a value.
+const IP_VALUED: &[&str] =
+    &["-f", "-family", "-n", "-netns", "-b", "-batch", "-l", "-loops", "-rc", "-rcvbuf"];
 /// Options of `ip` and `bridge` that say how to print. `-resolve` would ask a name server, and
 /// `-batch` reads a file.
 const IP_OPTIONS: &[&str] = &[
@@ -206,7 +209,7 @@ mod tests {
             ("ip link set ifb0 up", Call::Sets),
             ("ip link add ifb0 type ifb", Call::Sets),
             ("ip -r route get 1.1.1.1", Call::Unanswerable),
-            ("ip -batch file route show", Call::Sets),
+            ("ip -batch file route show", Call::Unanswerable),
             ("ip -n red link show", Call::Unanswerable),
             ("ip netns exec red ip link show", Call::Sets),
             ("ip netns list", Call::Unanswerable),
