@@ -39,7 +39,7 @@ const DISCIPLINES: &[(&str, &str)] = &[
     (
         "cake",
         "write `scheduler = \"htb\"`, a class for each tin, and `isolate = \"flows within srcaddr\"` \
-         in the queue of each: `weir init` writes such a policy",
+         in each class: `weir init` writes such a policy",
     ),
     (
         "fq",

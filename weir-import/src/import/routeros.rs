@@ -211,9 +211,15 @@ impl File {
         }
         let known =
             ["name", "kind", "pfifo-limit", "bfifo-limit", "pcq-classifier", "fq-codel-limit"];
-        let other = values.keys().find(|key| !known.contains(&key.as_str()));
-        if let Some(other) = other {
-            reading.approximated(line, format!("`{other}` is left at its default"));
+        for (key, word) in values.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
+            let is_limit = key == "pcq-rate" && word.text != "0";
+            if is_limit {
+                let note = "each address may send so much and no more: write a class for each, by \
+                            hand or by `[template]`, with that `ceil`";
+                reading.lost(line, format!("`pcq-rate={}`: {note}", word.text));
+            } else {
+                reading.approximated(line, format!("`{key}={}` has no counterpart", word.text));
+            }
         }
         self.types.insert(text("name").to_owned(), (keys, note));
     }

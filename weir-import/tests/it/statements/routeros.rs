@@ -47,6 +47,7 @@ fn simple_queues() {
             ("set all max-limit=1M/1M", LOST, "does not show", "100 Mbit/s"),
             ("/queue tree add name=b packet-mark=x", LOST, "mark of the router's", "!class.b]"),
             ("/queue simple add name=b target=10.0.0.1", KEPT, "", "class.b]"),
+            ("/queue type add kind=pcq name=q pcq-rate=10M", LOST, "each address", "class.all]"),
             ("/ip address", LOST, "no queue", "100 Mbit/s"),
             (":for i from=1 to=9 do={", LOST, "a script", "100 Mbit/s"),
         ],

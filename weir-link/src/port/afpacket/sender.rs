@@ -77,9 +77,11 @@ impl Sender {
         while let [first, ..] = rest {
             let count = if joins { joinable(pool, rest) } else { 1 };
             let (packet, behind) = rest.split_at(count);
-            match heads.next().filter(|_| count > 1) {
-                Some(head) => batch.push_joined(pool, packet, head),
-                None => batch.push([&FINISHED, pool.bytes(*first)]),
+            if count > 1 {
+                let head = heads.next().expect("two frames have a head");
+                batch.push_joined(pool, packet, head);
+            } else {
+                batch.push([&FINISHED, pool.bytes(*first)]);
             }
             rest = behind;
         }
@@ -194,5 +196,79 @@ impl<'a> Batch<'a> {
         // SAFETY: the first `len` messages point to parts, and those to bytes that are borrowed.
         let sent = unsafe { libc::sendmmsg(socket, messages, len, flags) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    /// Ethernet, IPv4 and TCP without options.
+    const HEADERS: usize = 54;
+    const PAYLOAD: usize = 100;
+
+    /// A frame whose payload is this number.
+    fn frame(number: u8) -> [u8; HEADERS + PAYLOAD] {
+        let mut frame = [number; HEADERS + PAYLOAD];
+        frame[..HEADERS].fill(0);
+        (frame[12], frame[14], frame[23], frame[46]) = (0x08, 0x45, 6, 5 << 4);
+        frame
+    }
+
+    /// Sends frames by one call, in runs of so many segments of one super-packet, or of one frame;
+    /// returns how many frames each packet has that arrives. All arrive, in order.
+    fn packets(runs: &[usize]) -> Vec<usize> {
+        let [near, far] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+        near.connect(far.local_addr().expect("it is bound")).expect("it takes a destination");
+        far.set_nonblocking(true).expect("it does not block");
+        let mut pool = FramePool::new(BATCH as u32, HEADERS + PAYLOAD);
+        let mut frames = Vec::new();
+        for run in runs {
+            let first = (*run > 1).then(|| pool.number_segments(*run));
+            for index in 0..*run {
+                let id = pool.insert(&frame(frames.len() as u8)).expect("the pool has room");
+                if let Some(first) = first {
+                    pool.set_segment(id, first + index as u32);
+                }
+                frames.push(id);
+            }
+        }
+        let mut sender = Sender::new(near.into());
+        sender.set_takes_joined(true);
+        let Outcome::Sent(taken, joined) = sender.send(&pool, &frames, true) else {
+            panic!("the socket takes all")
+        };
+        assert_eq!(taken, frames.len(), "{runs:?}");
+        let (mut bytes, mut counts, mut next) = ([0; 65_536], Vec::new(), 0);
+        while let Ok(length) = far.recv(&mut bytes) {
+            let payload = &bytes[OFFLOAD_HEADER_LEN + HEADERS..length];
+            for part in payload.chunks(PAYLOAD) {
+                assert_eq!(part, [next; PAYLOAD], "{runs:?}");
+                next += 1;
+            }
+            counts.push(payload.len() / PAYLOAD);
+        }
+        assert_eq!(usize::from(next), frames.len(), "{runs:?}");
+        assert_eq!(counts.iter().filter(|count| **count > 1).count() as u64, joined, "{runs:?}");
+        counts
+    }
+
+    #[test]
+    fn segments_of_one_super_packet_are_joined_and_every_frame_is_sent_once() {
+        let runs = [
+            vec![1],
+            vec![2],
+            vec![3, 2, 1, 4],
+            vec![BATCH],
+            vec![1; BATCH],
+            vec![2; BATCH / 2],
+            // More packets than there are heads, and then segments.
+            [vec![1; JOINED_PER_CALL + 8], vec![5, 1, 6]].concat(),
+            [vec![2; JOINED_PER_CALL / 2], vec![1; 20], vec![12]].concat(),
+        ];
+        for runs in runs {
+            assert_eq!(packets(&runs), runs);
+        }
     }
 }
