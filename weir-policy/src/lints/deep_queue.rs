@@ -63,8 +63,8 @@ fn draft(class: &ClassDraft<'_>, (bytes, rate): (u64, Rate), limit: &str) -> Dra
         }
     );
     let cure = format!(
-        "write `{SHORT_KEY} = \"flows\"` in the class, in place of `queue`, so that flows do not wait \
-         for each other and stay short, or a `limit` of at most {limit}"
+        "write `{SHORT_KEY} = \"flows\"` in the class, in place of `queue`, so that flows do not \
+         wait for each other and stay short, or a `limit` of at most {limit}"
     );
     let fix = set(class, "queue.limit", limit);
     let isolates = set(class, SHORT_KEY, "flows");
