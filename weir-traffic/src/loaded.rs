@@ -101,8 +101,9 @@ pub fn measure<T>(
         let loaded = probe(to, end, is_stopped);
         (loaded, counted.join().expect("it does not panic"))
     });
-    let seconds = warm.elapsed().as_secs_f64().max(1e-9);
+    // In this order: a pause between the two makes the rate smaller, never larger.
     let bytes = sender.acknowledged().saturating_sub(before);
+    let seconds = warm.elapsed().as_secs_f64().max(1e-9);
     let seen = meanwhile();
     sender.stop();
     let stopped = is_stopped();

@@ -265,9 +265,10 @@ fn a_line_is_tried() -> Outcome {
         assert!(number(&before[of], "probes") > 1, "{before:#}");
         assert!(before[of]["p50_ms"].as_f64() > Some(0.0), "{before:#}");
     }
-    // What arrived is no more than the link sends, whatever the sender's kernel took.
+    // What arrived is what the link sends, whatever the sender's kernel took; a pause of the
+    // machine before the count began is made up for, up to `lag_max`.
     let rate = before["mbit_s"].as_f64().unwrap_or_default();
-    assert!(rate > 0.0 && rate <= 10.0 && before["grade"].is_string(), "{before:#}");
+    assert!(rate > 0.0 && rate <= 12.0 && before["grade"].is_string(), "{before:#}");
     let saved: Value = serde_json::from_str(&scene.read("before.json")?)?;
     assert_eq!(saved, before);
 
