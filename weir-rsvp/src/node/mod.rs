@@ -304,16 +304,18 @@ impl Node {
         cause: Option<Cause>,
         unread: &Unread,
     ) {
+        let Some(hop) = unread.hop else { return };
         let by = match unread.is_resv {
-            true => self.next_hop(unread.hop).map(|from| from.interface),
+            true => self.next_hop(hop).map(|from| from.interface),
             false => Some(arrival.interface),
         };
         let (Some(interface), Some(cause)) = (by, cause) else { return };
-        let Some(to) = self.out.neighbour(interface, unread.hop.address) else { return };
+        let Some(to) = self.out.neighbour(interface, hop.address) else { return };
         self.out.counts.refused += 1;
         let error = ErrorSpec { node: to.source, in_place: false, not_guilty: false, cause };
+        let own = Hop { address: to.source, ..hop };
         let mut repeated = unread.clone();
-        repeated.hop.address = to.source;
+        repeated.hop = unread.is_resv.then_some(own);
         self.out.send_news(call.now, to, (Body::Refusal(repeated, error), &[]), None);
     }
 
@@ -478,7 +480,7 @@ fn neighbour_of(message: &Message) -> Option<IpAddr> {
         Body::Resv(resv) => Some(resv.hop.address),
         Body::ResvTear(tear) => Some(tear.hop.address),
         Body::ResvErr(error) => Some(error.hop.address),
-        Body::Unread(unread) => Some(unread.hop.address),
+        Body::Unread(unread) => unread.hop.map(|hop| hop.address),
         _ => None,
     }
 }

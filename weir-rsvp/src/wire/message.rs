@@ -66,7 +66,7 @@ pub enum Body {
     Response(Vec<u8>),
     /// A Path or Resv with an object of an unknown type in place of one that it needs.
     Unread(Unread),
-    /// A PathErr or ResvErr for such a message.
+    /// A PathErr or ResvErr for such a message; where it arrives, it means nothing more.
     Refusal(Unread, ErrorSpec),
 }
 
@@ -78,8 +78,8 @@ pub struct Unread {
     pub is_resv: bool,
     /// The object of an unknown type, as it came.
     pub unknown: Carried,
-    /// The hop that sent it; in an error this node.
-    pub hop: Hop,
+    /// The hop that sent it; in a ResvErr this node, and none in a PathErr.
+    pub hop: Option<Hop>,
     session: Option<(Session, bool)>,
     style: Option<Style>,
 }
@@ -510,21 +510,34 @@ impl Parts {
         Ok(())
     }
 
-    /// The body, or what an error for the message repeats if it lacks the object of an `unknown`
-    /// type.
+    /// The body, or what an error for the message repeats, if what it lacks can be the object of an
+    /// `unknown` type.
     fn read(self, kind: u8, fault: Option<Fault>, unknown: Option<Carried>) -> Result<Body, Fault> {
-        let (hop, session, style) = (self.hop, self.session, self.style);
+        let (hop, session, style, error) = (self.hop, self.session, self.style, self.error);
         let fault = match fault.map_or_else(|| self.body(kind), Err) {
             Ok(body) => return Ok(body),
             Err(fault) => fault,
         };
-        let is_named = |one: &Carried| session.is_some() || one.class == class::SESSION;
-        let unknown = unknown.filter(is_named).filter(|_| [PATH, RESV].contains(&kind));
-        let unread = unknown.zip(hop).map(|(unknown, hop)| {
-            let is_resv = kind == RESV;
-            Body::Unread(Unread { is_resv, unknown, hop, session, style })
-        });
-        unread.ok_or(fault)
+        let Some(unknown) = unknown else { return Err(fault) };
+        let is_resv = [RESV, RESV_ERR].contains(&kind);
+        let lacks = |class| match class {
+            class::SESSION => session.is_none(),
+            class::STYLE => is_resv && style.is_none(),
+            _ => false,
+        };
+        // [rfc2205 §3.1.8] An error has a session, and for a Resv a style.
+        let is_whole = [class::SESSION, class::STYLE]
+            .into_iter()
+            .all(|class| !lacks(class) || unknown.class == class);
+        let explains = lacks(unknown.class);
+        let hop = hop.filter(|_| kind != PATH_ERR);
+        let unread = Unread { is_resv, unknown, hop, session, style };
+        match (kind, error) {
+            _ if !is_whole || hop.is_none() && kind != PATH_ERR => Err(fault),
+            (PATH | RESV, _) => Ok(Body::Unread(unread)),
+            (PATH_ERR | RESV_ERR, Some(error)) if explains => Ok(Body::Refusal(unread, error)),
+            _ => Err(fault),
+        }
     }
 
     fn body(self, kind: u8) -> Result<Body, Fault> {
@@ -701,7 +714,7 @@ impl Unread {
         let unknown = || Object::Carried(self.unknown.clone());
         let known = |(session, police)| Object::Session(session, police && error.is_none());
         objects.push(self.session.map_or_else(unknown, known));
-        objects.extend((self.is_resv || error.is_none()).then_some(Object::Hop(self.hop)));
+        objects.extend(self.hop.map(Object::Hop));
         objects.extend(error.map(Object::ErrorSpec));
         objects.extend(self.style.map(Object::Style));
         let is_due = error.is_none() || self.unknown.class == class::STYLE;

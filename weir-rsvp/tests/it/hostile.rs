@@ -186,6 +186,7 @@ fn a_message_with_an_unknown_type_in_place_of_what_it_needs_is_answered() {
             // The acknowledgement ends its repetitions.
             let [error, receipt] = &sent[..] else { panic!("{sent:?}") };
             assert_eq!((error[1], receipt[1]), (kind, 13), "{class}");
+            Message::parse(error).expect("a neighbour can read it");
             let spec = object(error, 6).expect("an ERROR_SPEC");
             let cause = (spec[9], u16::from_be_bytes([spec[10], spec[11]]));
             assert_eq!(cause, (code, value), "class {class}");
