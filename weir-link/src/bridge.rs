@@ -23,8 +23,9 @@ use crate::intake::{Done, Intake, IntakeRequest};
 pub use crate::lane::LaneConfig;
 use crate::lane::{Incoming, Lane, Turn};
 use crate::offload::SEGMENTS_MAX;
+use crate::port::worker::{Reopen, Workers};
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, worker};
 use crate::recorder::Taps;
 use crate::sorter::Sorting;
 use crate::stations::{Route, Stations};
@@ -53,6 +54,9 @@ pub struct BridgeConfig {
     pub lag_max: Duration,
     /// The CPU to run on.
     pub cpu: Option<usize>,
+    /// How many threads receive and send for the ports, beside the loop that decides; with less
+    /// than 2 the loop does all.
+    pub workers: usize,
     /// Whether a port is set down while those that its frames go to have no carrier.
     pub passes_carrier: bool,
     /// Whether the ports take frames from the start; [`crate::status::Board`] opens and closes
@@ -80,7 +84,13 @@ impl BridgeConfig {
             }
             PortSource::Open(port) => port.room(),
         };
-        self.ports.iter().enumerate().map(of).fold(Room::default(), Room::with)
+        let rooms = self.ports.iter().enumerate().map(of);
+        let of_worker = |room| if self.has_workers() { worker::room(room) } else { room };
+        rooms.map(of_worker).fold(Room::default(), Room::with)
+    }
+
+    fn has_workers(&self) -> bool {
+        self.workers >= 2
     }
 }
 
@@ -154,14 +164,20 @@ impl BridgePort {
             PortSource::Config(config) => config.sorting.clone(),
             PortSource::Open(_) => None,
         };
-        let (port, why) = match self.source {
-            PortSource::Config(config) => port::open_saying_why(PortConfig { intake, ..config })?,
+        let (port, why, reopen) = match self.source {
+            PortSource::Config(config) => {
+                let config = PortConfig { intake, ..config };
+                let again = PortConfig { intake: false, ..config.clone() };
+                let reopen: Reopen = Some(Box::new(move || port::open(again.clone())));
+                let (port, why) = port::open_saying_why(config)?;
+                (port, why, reopen)
+            }
             PortSource::Open(mut port) => {
                 port.set_intake(intake)?;
-                (port, String::new())
+                (port, String::new(), None)
             }
         };
-        Ok(OpenPort { number: self.number, port, why, sorting, kept: Kept::default() })
+        Ok(OpenPort { number: self.number, port, reopen, why, sorting, kept: Kept::default() })
     }
 }
 
@@ -169,6 +185,8 @@ impl BridgePort {
 struct OpenPort {
     number: InterfaceId,
     port: Box<dyn Port>,
+    /// How a worker opens it again.
+    reopen: Reopen,
     /// Why it is of no better kind.
     why: String,
     /// How it sorts frames, until another thread may change that.
@@ -176,9 +194,25 @@ struct OpenPort {
     kept: Kept,
 }
 
+/// Gives the ports to workers.
+fn employ(ports: &mut Vec<OpenPort>, workers: usize) -> Result<Workers> {
+    let (given, rest): (Vec<_>, Vec<_>) = std::mem::take(ports)
+        .into_iter()
+        .map(|OpenPort { number, port, reopen, why, sorting, kept }| {
+            ((port, reopen), (number, why, sorting, kept))
+        })
+        .unzip();
+    let (workers, given) = Workers::employ(given, workers)?;
+    ports.extend(given.into_iter().zip(rest).map(|(port, (number, why, sorting, kept))| {
+        OpenPort { number, port, reopen: None, why, sorting, kept }
+    }));
+    Ok(workers)
+}
+
 /// Ports and the links between them.
 pub struct Bridge {
     ports: Vec<OpenPort>,
+    workers: Workers,
     lanes: Vec<Lane>,
     routes: Routes,
     pool: FramePool,
@@ -226,6 +260,10 @@ impl Bridge {
         let routes = routes(config.ports.len(), &config.lanes)?;
         let ports = config.sorted_ports().into_iter();
         let mut ports = ports.map(|port| port.open(config.intake)).collect::<Result<Vec<_>>>()?;
+        let mut workers = Workers::default();
+        if config.has_workers() {
+            workers = employ(&mut ports, config.workers)?;
+        }
         let room = room_of(&ports);
         let frames = u32::try_from(pool_frames(room.held_max, &config.lanes)).unwrap_or(u32::MAX);
         let mut pool = match room.shares_memory {
@@ -247,6 +285,7 @@ impl Bridge {
         }
         Ok(Self {
             ports,
+            workers,
             stations,
             carrier,
             lanes: config.lanes.into_iter().map(Lane::new).collect(),
@@ -295,6 +334,8 @@ impl Bridge {
     /// # Errors
     /// When the thread cannot be pinned or the system refuses to wait.
     pub fn run(&mut self, stop: &AtomicBool, wake: &[RawFd], board: &Board) -> Result<()> {
+        // They have other processors.
+        self.workers.start(self.wait)?;
         if let Some(cpu) = self.cpu {
             pin_to_cpu(cpu)?;
         }
@@ -477,18 +518,15 @@ impl Bridge {
         for ring in 0..self.ports[port].port.rings() {
             assert!(self.inbox.is_empty(), "the frames of a ring are distributed before the next");
             let input = &mut self.ports[port].port;
-            let more = input.receive(ring, BATCH, &mut self.pool, &mut self.inbox);
+            let reached = input.receive(ring, BATCH, &mut self.pool, &mut self.inbox);
             assert!(self.inbox.len() < BATCH + SEGMENTS_MAX, "a turn takes what it asked for");
             assert!(
                 self.inbox.is_sorted_by_key(|received| received.at_ns),
                 "the stamps of a ring never go back"
             );
-            if let Some(last) = self.inbox.last() {
-                worked = true;
-                let last = Instant::from_nanos(last.at_ns);
-                if more {
-                    *seen = Some(seen.map_or(last, |seen| seen.min(last)));
-                }
+            worked |= !self.inbox.is_empty();
+            if let Some(reached) = reached.map(Instant::from_nanos) {
+                *seen = Some(seen.map_or(reached, |seen| seen.min(reached)));
             }
             self.distribute(now, port);
         }
@@ -614,7 +652,8 @@ impl Source for Bridge {
         assert_eq!(used, self.frames_held(), "a frame is free, or a port or lane holds it");
         head.stalls = self.stalls;
         (head.busy_ns, head.polling_ns) = (self.busy_ns, self.polling_ns);
-        head.frames_free = self.pool.free_count() as u64;
+        let lent = self.ports.iter().map(|port| port.port.lent()).sum::<usize>();
+        head.frames_free = (self.pool.free_count() + lent) as u64;
         for (lane, unread) in self.lanes.iter().zip(&mut head.unread) {
             *unread = *lane.unread();
         }

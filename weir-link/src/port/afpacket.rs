@@ -240,7 +240,7 @@ impl AfPacket {
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> bool {
+    ) -> Option<u64> {
         let (now_ns, wall_now_ns) = (monotonic_ns(), realtime_ns());
         for receiver in &mut self.receivers {
             receiver.stamps.start_batch(now_ns, wall_now_ns);
@@ -250,7 +250,8 @@ impl AfPacket {
             let Some(ring) = self.earliest() else { break };
             self.take(ring, pool, out);
         }
-        self.receivers.iter().any(|receiver| receiver.ring.is_ready())
+        let more = self.receivers.iter().any(|receiver| receiver.ring.is_ready());
+        out.last().filter(|_| more).map(|last| last.at_ns)
     }
 
     /// Counts the frames that the rings had no room for, and, where the rings go, those in them.
@@ -339,22 +340,22 @@ impl Port for AfPacket {
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> bool {
+    ) -> Option<u64> {
         if self.order != Order::ByRing {
-            return ring == 0 && self.receive_in_order(frames_max, pool, out);
+            return (ring == 0).then(|| self.receive_in_order(frames_max, pool, out)).flatten();
         }
         let receiver = &mut self.receivers[ring];
         if !receiver.ring.is_ready() {
-            return false;
+            return None;
         }
         receiver.stamps.start_batch(monotonic_ns(), realtime_ns());
         let full = out.len() + frames_max;
         while out.len() < full {
             if !self.take(ring, pool, out) {
-                return false;
+                return None;
             }
         }
-        self.receivers[ring].ring.is_ready()
+        out.last().filter(|_| self.receivers[ring].ring.is_ready()).map(|last| last.at_ns)
     }
 
     fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
@@ -421,6 +422,10 @@ impl Port for AfPacket {
     }
 
     fn held(&self) -> usize {
+        0
+    }
+
+    fn lent(&self) -> usize {
         0
     }
 

@@ -656,14 +656,14 @@ impl Port for AfXdp {
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> bool {
+    ) -> Option<u64> {
         if ring == 0 && self.sets.are_both_in_use() {
             self.go_over();
         }
         let ring = self.places(self.sets.current).start + ring;
         let is_ready = |live: &mut Live| live.queue.received[ring].is_ready();
         if !self.live.as_mut().is_some_and(is_ready) {
-            return false;
+            return None;
         }
         // Before the frames are looked at: more may arrive meanwhile.
         self.refill(pool);
@@ -682,9 +682,9 @@ impl Port for AfXdp {
             self.counters.received_bytes += pool.bytes(frame).len() as u64;
             out.push(Received { frame, at_ns });
         }
-        let Some(live) = &mut self.live else { return false };
-        live.queue.received[ring].publish();
-        live.queue.received[ring].is_ready()
+        let queue = &mut self.live.as_mut()?.queue.received[ring];
+        queue.publish();
+        out.last().filter(|_| queue.is_ready()).map(|last| last.at_ns)
     }
 
     fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
@@ -771,6 +771,10 @@ impl Port for AfXdp {
 
     fn held(&self) -> usize {
         self.ledger.lent + self.ledger.flying + self.ledger.abandoned.len()
+    }
+
+    fn lent(&self) -> usize {
+        self.ledger.lent
     }
 
     fn state(&self) -> PortState {

@@ -160,7 +160,7 @@ impl Port for HostPort {
                 frames_max: usize,
                 pool: &mut FramePool,
                 out: &mut Vec<Received>,
-            ) -> bool;
+            ) -> Option<u64>;
             fn sorter(&self) -> Option<Arc<dyn SortHandle>>;
             fn begin_sorting(&mut self, made: &mut NewRings) -> bool;
             fn end_sorting(&mut self, retired: u8);
@@ -168,6 +168,7 @@ impl Port for HostPort {
             fn reclaim(&mut self, pool: &mut FramePool);
             fn deadline(&self) -> Option<u64>;
             fn held(&self) -> usize;
+            fn lent(&self) -> usize;
         }
     }
 

@@ -94,10 +94,11 @@ impl Port for Impaired {
                 frames_max: usize,
                 pool: &mut FramePool,
                 out: &mut Vec<Received>,
-            ) -> bool;
+            ) -> Option<u64>;
             fn sorter(&self) -> Option<Arc<dyn SortHandle>>;
             fn begin_sorting(&mut self, made: &mut NewRings) -> bool;
             fn end_sorting(&mut self, retired: u8);
+            fn lent(&self) -> usize;
             fn state(&self) -> PortState;
             fn refresh(&mut self) -> PortState;
             fn set_up(&mut self, up: bool) -> Result<()>;

@@ -23,6 +23,8 @@ struct State {
     room: usize,
     /// Whether frames come in.
     intake: bool,
+    /// Whether the next call to receive panics.
+    panics: bool,
     counters: PortCounters,
 }
 
@@ -41,6 +43,7 @@ impl Mem {
             sent: Vec::new(),
             room: usize::MAX,
             intake: true,
+            panics: false,
             counters: PortCounters::default(),
         })));
         (Self { name: name.to_owned(), cable: cable.clone() }, cable)
@@ -60,6 +63,16 @@ impl Cable {
     /// Returns how many frames wait in `ring`.
     pub fn waiting(&self, ring: usize) -> usize {
         self.state().rings[ring].len()
+    }
+
+    /// Has the port panic when it is next asked for frames.
+    pub fn panic_at_next_receive(&self) {
+        self.state().panics = true;
+    }
+
+    /// Returns a port with this far end, as one that is opened again.
+    pub fn port(&self, name: &str) -> Mem {
+        Mem { name: name.to_owned(), cable: self.clone() }
     }
 
     /// Takes the frames that were sent.
@@ -120,8 +133,9 @@ impl Port for Mem {
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> bool {
+    ) -> Option<u64> {
         let mut state = self.cable.state();
+        assert!(!std::mem::take(&mut state.panics), "the far end wants a panic");
         for _ in 0..frames_max {
             let Some((at_ns, bytes)) = state.rings[ring].pop_front() else { break };
             match pool.insert(&bytes) {
@@ -132,7 +146,7 @@ impl Port for Mem {
                 None => state.counters.pool_exhausted += 1,
             }
         }
-        !state.rings[ring].is_empty()
+        out.last().filter(|_| !state.rings[ring].is_empty()).map(|last| last.at_ns)
     }
 
     fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
@@ -169,6 +183,10 @@ impl Port for Mem {
     }
 
     fn held(&self) -> usize {
+        0
+    }
+
+    fn lent(&self) -> usize {
         0
     }
 

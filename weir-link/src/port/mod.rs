@@ -25,6 +25,7 @@ mod host;
 pub mod impaired;
 pub mod mem;
 mod sort;
+pub(crate) mod worker;
 
 /// Bound: frames that one turn takes from a ring, and that one system call sends; the rest waits in
 /// the ring.
@@ -75,14 +76,15 @@ pub trait Port: Send {
     fn rings(&self) -> usize;
 
     /// Takes frames from `ring` until at least `frames_max` are appended to `out`, or none waits;
-    /// a super-packet comes whole, as several frames. Returns whether more wait.
+    /// a super-packet comes whole, as several frames. If more wait, returns the stamp up to which
+    /// all were taken.
     fn receive(
         &mut self,
         ring: usize,
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> bool;
+    ) -> Option<u64>;
 
     // How frames are sorted into rings, which another thread changes: see [`SortHandle`].
 
@@ -110,8 +112,11 @@ pub trait Port: Send {
     /// CLOCK_MONOTONIC.
     fn deadline(&self) -> Option<u64>;
 
-    /// Returns the number of the pool's frames that the port holds.
+    /// Returns the number of the pool's slots that the port holds.
     fn held(&self) -> usize;
+
+    /// Returns how many of them hold no frame: they wait for what arrives.
+    fn lent(&self) -> usize;
 
     // The state of the interface.
 
@@ -389,9 +394,45 @@ impl Sent {
 }
 
 impl PortCounters {
+    /// Returns the counts of two ports, one of which took the place of the other.
+    fn plus(mut self, other: &Self) -> Self {
+        let rings = self.ring_overruns.iter_mut().zip(other.ring_overruns);
+        rings.for_each(|(lost, before)| *lost += before);
+        let mut other = *other;
+        for (count, before) in self.counts_mut().into_iter().zip(other.counts_mut()) {
+            *count += *before;
+        }
+        self
+    }
+
     /// Returns the frames that were lost because a ring was full.
     pub fn overruns(&self) -> u64 {
         self.ring_overruns.iter().sum::<u64>() + self.former_overruns
+    }
+
+    /// The counts but those of the rings.
+    fn counts_mut(&mut self) -> [&mut u64; 19] {
+        [
+            &mut self.received,
+            &mut self.received_bytes,
+            &mut self.super_packets,
+            &mut self.joined,
+            &mut self.checksums_completed,
+            &mut self.former_overruns,
+            &mut self.pool_exhausted,
+            &mut self.truncated,
+            &mut self.oversize,
+            &mut self.unfinished,
+            &mut self.sent,
+            &mut self.sent_bytes,
+            &mut self.send_refused,
+            &mut self.send_too_long,
+            &mut self.send_no_link,
+            &mut self.impaired,
+            &mut self.send_failed,
+            &mut self.worker_failed,
+            &mut self.rebinds,
+        ]
     }
 
     /// Puts the frames that full rings lost, of those whose bits are set, where their classes do
@@ -445,6 +486,8 @@ pub struct PortCounters {
     pub impaired: u64,
     /// Not sent, for another reason.
     pub send_failed: u64,
+    /// Lost with a worker that failed, or when the pool got other memory.
+    pub worker_failed: u64,
     /// Times the interface came back as a new one of the same name.
     pub rebinds: u64,
 }

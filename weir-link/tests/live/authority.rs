@@ -282,7 +282,7 @@ fn drain(
         port.reclaim(pool);
         for ring in 0..port.rings() {
             let mut received = Vec::new();
-            while port.receive(ring, 64, pool, &mut received) {}
+            while port.receive(ring, 64, pool, &mut received).is_some() {}
             for received in received {
                 let bytes = pool.bytes(received.frame);
                 let kind = [bytes[12], bytes[13]];

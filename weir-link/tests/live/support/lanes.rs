@@ -22,6 +22,7 @@ pub fn both_ways(
         // No frame is too old, however long the machine makes the bridge pause.
         lag_max: Duration::from_secs(3600),
         cpu: None,
+        workers: 1,
         passes_carrier,
         intake: true,
     })
