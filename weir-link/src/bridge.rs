@@ -6,6 +6,8 @@
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
 mod change;
+#[cfg(test)]
+mod laws;
 mod watch;
 
 use std::os::fd::RawFd;
@@ -23,9 +25,9 @@ use crate::intake::{Done, Intake, IntakeRequest};
 pub use crate::lane::LaneConfig;
 use crate::lane::{Incoming, Lane, Turn};
 use crate::offload::SEGMENTS_MAX;
-use crate::port::worker::{Reopen, Workers};
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room, worker};
+use crate::port::worker::{Reopen, Workers};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Reached, Received, Room, worker};
 use crate::recorder::Taps;
 use crate::sorter::Sorting;
 use crate::stations::{Route, Stations};
@@ -207,6 +209,31 @@ fn employ(ports: &mut Vec<OpenPort>, workers: usize) -> Result<Workers> {
         OpenPort { number, port, reopen: None, why, sorting, kept }
     }));
     Ok(workers)
+}
+
+/// How far the rings of a port were emptied.
+#[derive(Clone, Copy, Default)]
+struct Reach {
+    /// The latest instant up to which all were, if frames still wait in one.
+    seen: Option<Instant>,
+    /// When a worker looked last, the ring at which that is longest ago.
+    looked: Option<Instant>,
+}
+
+impl Reach {
+    fn join(&mut self, reached: Reached, now: Instant) {
+        let earlier = |place: &mut Option<Instant>, at_ns| {
+            let at = Instant::from_nanos(at_ns);
+            *place = Some(place.map_or(at, |before| before.min(at)));
+        };
+        match reached {
+            Reached::All => {}
+            Reached::Behind(at_ns) => earlier(&mut self.seen, at_ns),
+            // A worker that waits for its processor holds up nobody.
+            Reached::Looked(at_ns) if now.since(Instant::from_nanos(at_ns)) > LOOKED_MAX => {}
+            Reached::Looked(at_ns) => earlier(&mut self.looked, at_ns),
+        }
+    }
 }
 
 /// Ports and the links between them.
@@ -470,17 +497,20 @@ impl Bridge {
         self.restart_after_stall(now);
         (self.expected, self.is_beginning) = (now, false);
         let mut worked = false;
-        let mut seen = [None; PORTS_MAX];
-        for (port, seen) in (0..self.ports.len()).zip(&mut seen) {
+        let mut reach = [Reach::default(); PORTS_MAX];
+        for (port, reach) in (0..self.ports.len()).zip(&mut reach) {
             self.ports[port].port.reclaim(&mut self.pool);
-            worked |= self.receive(now, port, seen);
+            worked |= self.receive(now, port, reach);
         }
         for lane in &mut self.lanes {
             // While more frames wait in a ring, time has advanced only to the last one taken.
             let LaneLabels { from, to, .. } = lane.labels();
-            let seen = from.iter().filter_map(|port| seen[*port]).min();
+            let reach = |of: fn(&Reach) -> Option<Instant>| {
+                from.iter().filter_map(|port| of(&reach[*port])).min()
+            };
+            let turn = Turn { now, seen: reach(|reach| reach.seen), looked: reach(|r| r.looked) };
             let port = self.ports[*to].port.as_mut();
-            worked |= lane.turn(Turn { now, seen }, &mut self.pool, port);
+            worked |= lane.turn(turn, &mut self.pool, port);
         }
         if self.taps.is_some() {
             Taps::hand_over(&mut self.taps, &mut self.lanes);
@@ -511,9 +541,8 @@ impl Bridge {
     }
 
     /// Empties the rings of a port as far as one turn allows, and hands each frame to the lane it
-    /// takes; returns whether there were any. If frames still wait in a ring, `seen` becomes the
-    /// latest instant up to which all rings were emptied.
-    fn receive(&mut self, now: Instant, port: usize, seen: &mut Option<Instant>) -> bool {
+    /// takes; returns whether there were any. `reach` becomes how far all rings were emptied.
+    fn receive(&mut self, now: Instant, port: usize, reach: &mut Reach) -> bool {
         let mut worked = false;
         for ring in 0..self.ports[port].port.rings() {
             assert!(self.inbox.is_empty(), "the frames of a ring are distributed before the next");
@@ -525,9 +554,7 @@ impl Bridge {
                 "the stamps of a ring never go back"
             );
             worked |= !self.inbox.is_empty();
-            if let Some(reached) = reached.map(Instant::from_nanos) {
-                *seen = Some(seen.map_or(reached, |seen| seen.min(reached)));
-            }
+            reach.join(reached, now);
             self.distribute(now, port);
         }
         worked
@@ -743,6 +770,8 @@ fn routes(ports: usize, lanes: &[LaneConfig]) -> Result<Routes> {
 /// The most frames that are neither in a lane nor in a port: those of one turn of one ring, with
 /// the rest of a super-packet, unless that is one of very small segments.
 const IN_HAND_MAX: usize = BATCH + 2048;
+/// How long ago a worker may have looked for frames for the loop to wait until it does so again.
+const LOOKED_MAX: Duration = Duration::from_millis(1);
 /// The interval at which requests for the status are noticed while frames keep arriving.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The time after which a busy interface is offered its frames again.

@@ -12,7 +12,9 @@ use delegate::delegate;
 use weir_core::random::Random;
 use weir_core::units::{Duration, Share};
 
-use super::{BATCH, NewRings, Port, PortCounters, PortState, Received, Room, Sent, SortHandle};
+use super::{
+    BATCH, NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, SortHandle,
+};
 use crate::pool::{FrameId, FramePool};
 use crate::stations::Address;
 use weir_host::error::Result;
@@ -94,7 +96,7 @@ impl Port for Impaired {
                 frames_max: usize,
                 pool: &mut FramePool,
                 out: &mut Vec<Received>,
-            ) -> Option<u64>;
+            ) -> Reached;
             fn sorter(&self) -> Option<Arc<dyn SortHandle>>;
             fn begin_sorting(&mut self, made: &mut NewRings) -> bool;
             fn end_sorting(&mut self, retired: u8);

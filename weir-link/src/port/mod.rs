@@ -76,15 +76,14 @@ pub trait Port: Send {
     fn rings(&self) -> usize;
 
     /// Takes frames from `ring` until at least `frames_max` are appended to `out`, or none waits;
-    /// a super-packet comes whole, as several frames. If more wait, returns the stamp up to which
-    /// all were taken.
+    /// a super-packet comes whole, as several frames.
     fn receive(
         &mut self,
         ring: usize,
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> Option<u64>;
+    ) -> Reached;
 
     // How frames are sorted into rings, which another thread changes: see [`SortHandle`].
 
@@ -360,6 +359,24 @@ pub struct Received {
     /// When the kernel received it, in nanoseconds of CLOCK_MONOTONIC; never less than the one
     /// before.
     pub at_ns: u64,
+}
+
+/// How far the frames of a ring were taken, in nanoseconds of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// All that have arrived.
+    All,
+    /// Those with a stamp up to this one; more wait.
+    Behind(u64),
+    /// Those that arrived before this instant, when a worker last looked.
+    Looked(u64),
+}
+
+impl Reached {
+    /// Those up to the last of these, if more wait.
+    fn up_to(last: Option<&Received>, more: bool) -> Self {
+        last.filter(|_| more).map_or(Self::All, |last| Self::Behind(last.at_ns))
+    }
 }
 
 /// The result of [`Port::send`].

@@ -9,7 +9,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::side::Side;
 use super::{RECEIVED_MAX, SENDING_MAX, SLOTS};
 use crate::pool::PassedFrame;
-use crate::port::{Port, PortCounters, PortState, RINGS_MAX, Room};
+use crate::port::{Port, PortCounters, PortState, RINGS_MAX, Reached, Room};
 use crate::stations::Address;
 use weir_host::error::Result;
 use weir_host::watch::Waker;
@@ -48,8 +48,7 @@ pub(super) struct WorkerEnds {
 
 /// The parts of a port that the loop reads while a worker has it.
 pub(super) struct Shared {
-    /// For each ring, the stamp up to which all its frames are in the queue while more wait in the
-    /// ring; [`ALL`] while none does.
+    /// For each ring, how far its frames are in the queue, as [`encoded`].
     reached: [AtomicU64; RINGS_MAX],
     state: AtomicU8,
     /// How many frames the port took or lost, of those that the loop passed on.
@@ -94,7 +93,7 @@ impl Exchange {
         let rings = (0..RINGS_MAX).map(|_| RingBuffer::new(RECEIVED_MAX));
         let (arrived, received) = rings.unzip();
         let shared = Shared {
-            reached: std::array::from_fn(|_| AtomicU64::new(ALL)),
+            reached: std::array::from_fn(|_| AtomicU64::new(encoded(Reached::All))),
             state: AtomicU8::new(port.state() as u8),
             finished: AtomicU64::new(0),
             facts: Mutex::new(Facts::of(port)),
@@ -109,14 +108,13 @@ impl Exchange {
 }
 
 impl Shared {
-    /// Returns the stamp up to which all frames of a ring are in its queue, if more wait in the
-    /// ring.
-    pub fn reached(&self, ring: usize) -> Option<u64> {
-        Some(self.reached[ring].load(Ordering::Acquire)).filter(|reached| *reached != ALL)
+    /// Returns how far the frames of a ring are in its queue.
+    pub fn reached(&self, ring: usize) -> Reached {
+        decoded(self.reached[ring].load(Ordering::Acquire))
     }
 
-    pub fn set_reached(&self, ring: usize, reached: Option<u64>) {
-        let (reached, place) = (reached.unwrap_or(ALL), &self.reached[ring]);
+    pub fn set_reached(&self, ring: usize, reached: Reached) {
+        let (reached, place) = (encoded(reached), &self.reached[ring]);
         // The loop has the line of this word in its cache: it is written only if it changes.
         if place.load(Ordering::Relaxed) != reached {
             place.store(reached, Ordering::Release);
@@ -181,5 +179,22 @@ impl Notice {
     }
 }
 
-/// No frame waits in a ring.
+/// Instants in one word: the lowest bit says that more frames wait.
+fn encoded(reached: Reached) -> u64 {
+    match reached {
+        Reached::All => ALL,
+        Reached::Behind(at_ns) => at_ns << 1 | 1,
+        Reached::Looked(at_ns) => at_ns << 1,
+    }
+}
+
+fn decoded(word: u64) -> Reached {
+    match word {
+        ALL => Reached::All,
+        _ if word & 1 == 1 => Reached::Behind(word >> 1),
+        _ => Reached::Looked(word >> 1),
+    }
+}
+
+/// No instant: twice any of them is less.
 const ALL: u64 = u64::MAX;

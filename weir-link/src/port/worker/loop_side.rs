@@ -10,7 +10,9 @@ use super::exchange::{Facts, LoopEnds, Notice, Resting, Shared, Task};
 use super::side::Side;
 use super::{BATCH, SENDING_MAX, SLOTS};
 use crate::pool::{FrameId, FramePool};
-use crate::port::{NewRings, Port, PortCounters, PortState, Received, Room, Sent, SortHandle};
+use crate::port::{
+    NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, SortHandle,
+};
 use crate::stations::Address;
 use weir_host::error::{Result, SystemError};
 use weir_host::wait::monotonic_ns;
@@ -176,7 +178,7 @@ impl Port for WorkedPort {
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> Option<u64> {
+    ) -> Reached {
         let queue = &mut self.ends.received[ring];
         // Read first: what the worker passes on meanwhile is found by the next turn.
         let reached = self.shared.reached(ring);
@@ -187,8 +189,10 @@ impl Port for WorkedPort {
         }
         self.away -= count;
         self.was_idle &= count == 0;
-        let last = out.last().map(|last| last.at_ns);
-        if queue.is_empty() { reached.map(|reached| last.unwrap_or(reached)) } else { last }
+        match out.last() {
+            Some(last) if !queue.is_empty() => Reached::Behind(last.at_ns),
+            _ => reached,
+        }
     }
 
     fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
@@ -240,7 +244,8 @@ impl Port for WorkedPort {
     fn deadline(&self) -> Option<u64> {
         let is_sending = self.passed != self.shared.finished.load(Ordering::Relaxed);
         let waits = |ring: usize| {
-            self.shared.reached(ring).is_some() || !self.ends.received[ring].is_empty()
+            matches!(self.shared.reached(ring), Reached::Behind(_))
+                || !self.ends.received[ring].is_empty()
         };
         let is_busy = is_sending || (0..self.facts.rings).any(waits);
         is_busy.then(|| monotonic_ns() + LOOK_AGAIN_NS)

@@ -31,11 +31,11 @@ use weir_host::wait::WaitPolicy;
 
 /// Bound: free slots that a worker has for a port beside those that the port itself lends: what its
 /// rings may fill while the loop is busy.
-const SLOTS: usize = 1024;
+const SLOTS: usize = 2048;
 /// Bound: frames on their way from a worker to the loop, for each ring; more wait in the ring.
-const RECEIVED_MAX: usize = 256;
+const RECEIVED_MAX: usize = 1024;
 /// Bound: frames on their way from the loop to a worker; more wait in the lane's outbox.
-const SENDING_MAX: usize = 256;
+const SENDING_MAX: usize = 2048;
 
 /// How a port is opened again after its worker failed; `None` where that cannot be.
 pub(crate) type Reopen = Option<Box<dyn Fn() -> Result<Box<dyn Port>> + Send>>;
@@ -81,8 +81,9 @@ impl Workers {
     /// When the system has no thread more.
     pub fn start(&mut self, wait: WaitPolicy) -> Result<()> {
         for (number, crew) in self.crews.drain(..).enumerate() {
-            let started =
-                thread::Builder::new().name(format!("worker-{number}")).spawn(move || crew.run(wait));
+            let started = thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn(move || crew.run(wait));
             started.map_err(|cause| SystemError::new("start a worker", cause))?;
         }
         Ok(())

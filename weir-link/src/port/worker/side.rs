@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, mpsc};
 use super::exchange::{Facts, Notice, Resting, Shared, Task, WorkerEnds};
 use super::{BATCH, Reopen, SLOTS};
 use crate::pool::{FrameId, FramePool};
-use crate::port::{NewRings, Port, PortCounters, PortState, RINGS_MAX, Received};
+use crate::port::{NewRings, Port, PortCounters, PortState, RINGS_MAX, Reached, Received};
 use weir_host::error::{Result, SystemError};
 use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns, set_exact_timers};
 
@@ -86,7 +86,11 @@ impl Crew {
                 descriptors = watched;
             }
             let deadline = self.sides.iter().filter_map(|side| side.deadline(now)).min();
+            // The loop waits for no worker that sleeps.
+            self.sides.iter().for_each(|side| side.look_is(Reached::All));
+            let began = now;
             now = waiter.wait(now, deadline).unwrap_or_else(|_| monotonic_ns());
+            self.sides.iter().for_each(|side| side.look_is(Reached::Looked(began)));
         }
     }
 
@@ -146,7 +150,7 @@ impl Side {
         self.inbox.iter_mut().for_each(Vec::clear);
         let lost = self.view.as_mut().map_or(0, FramePool::free_all);
         self.counted.worker_failed += lost as u64;
-        (0..RINGS_MAX).for_each(|ring| self.shared.set_reached(ring, None));
+        (0..RINGS_MAX).for_each(|ring| self.shared.set_reached(ring, Reached::All));
         self.shared.set_counters(self.counted);
         self.refreshed_ns = monotonic_ns();
     }
@@ -164,7 +168,7 @@ impl Side {
             view.take_free(slot);
         }
         port.reclaim(view);
-        let moved = self.receive() | self.send();
+        let moved = self.receive(now_ns) | self.send();
         self.give_back();
         self.is_uncounted |= moved | is_failed;
         if self.is_uncounted && now_ns.saturating_sub(self.counted_ns) >= COUNT_INTERVAL_NS {
@@ -191,15 +195,17 @@ impl Side {
     }
 
     /// Takes frames from the rings and passes them to the loop, as many as both have room for.
-    fn receive(&mut self) -> bool {
+    fn receive(&mut self, now_ns: u64) -> bool {
         let (Some(view), Some(port)) = (&mut self.view, &mut self.port) else { return false };
         let mut passed = false;
         for ring in 0..port.rings() {
             let (inbox, queue) = (&mut self.inbox[ring], &mut self.ends.received[ring]);
-            let mut reached = None;
+            let mut reached = Reached::Looked(now_ns);
             // With fewer slots a super-packet would be lost in part; it waits in the ring.
             if inbox.is_empty() && view.free_count() >= SLOTS_MIN {
-                reached = port.receive(ring, BATCH, view, inbox);
+                if let Reached::Behind(at_ns) = port.receive(ring, BATCH, view, inbox) {
+                    reached = Reached::Behind(at_ns);
+                }
                 inbox.reverse();
             }
             let mut last = None;
@@ -212,7 +218,9 @@ impl Side {
             passed |= last.is_some();
             match last {
                 // What did not fit the queue waits as if it were in the ring.
-                Some(last) if !inbox.is_empty() => self.shared.set_reached(ring, Some(last)),
+                Some(last) if !inbox.is_empty() => {
+                    self.shared.set_reached(ring, Reached::Behind(last))
+                }
                 _ if inbox.is_empty() => self.shared.set_reached(ring, reached),
                 _ => {}
             }
@@ -335,6 +343,16 @@ impl Side {
     pub fn set_intake(&mut self, open: bool) -> Result<()> {
         self.intake = open;
         self.port.as_mut().map_or_else(|| Err(failed()), |port| port.set_intake(open))
+    }
+
+    /// Says of each ring in which no frame is known to wait how far its frames were taken.
+    fn look_is(&self, reached: Reached) {
+        let rings = self.port.as_ref().map_or(0, |port| port.rings());
+        for ring in 0..rings {
+            if !matches!(self.shared.reached(ring), Reached::Behind(_)) {
+                self.shared.set_reached(ring, reached);
+            }
+        }
     }
 
     fn look(&mut self) {

@@ -13,7 +13,7 @@ use weir_host::socket::set_option;
 use weir_link::bridge::{Bridge, BridgeConfig, BridgePort};
 use weir_link::offload::{self, OffloadHeader};
 use weir_link::pool::FramePool;
-use weir_link::port::{self, BATCH, Port, PortConfig};
+use weir_link::port::{self, BATCH, Port, PortConfig, Reached};
 use weir_link::status::{PortStatus, Status};
 use weir_policy::deployment::OnExit;
 use weir_testbed::rows::Failed;
@@ -262,7 +262,7 @@ impl Ear {
 
     fn take(&mut self) -> Vec<Vec<u8>> {
         let mut received = Vec::new();
-        while self.port.receive(0, BATCH, &mut self.pool, &mut received).is_some() {}
+        while self.port.receive(0, BATCH, &mut self.pool, &mut received) != Reached::All {}
         let bytes = |pool: &mut FramePool, frame| {
             let bytes = pool.bytes(frame).to_vec();
             pool.release(frame);
