@@ -15,9 +15,9 @@ use crate::pool::{FrameId, FramePool};
 pub use crate::sorter::RINGS_MAX;
 use crate::sorter::Sorting;
 use crate::stations::Address;
-use weir_core::packet::Headers;
 use impaired::{Impaired, Impairment};
 pub use sort::{NewRings, SortHandle};
+use weir_core::packet::Headers;
 use weir_host::error::{Result, SystemError};
 
 mod afpacket;
