@@ -17,6 +17,7 @@ use crate::sorter::Sorting;
 use crate::stations::Address;
 use impaired::{Impaired, Impairment};
 pub use sort::{NewRings, SortHandle};
+use weir_core::packet::Headers;
 use weir_host::error::{Result, SystemError};
 use weir_host::ethtool;
 
@@ -366,6 +367,15 @@ pub struct Received {
     /// When the kernel received it, in nanoseconds of CLOCK_MONOTONIC; never less than the one
     /// before.
     pub at_ns: u64,
+    /// Its headers, read where its bytes are in the cache.
+    pub headers: Headers,
+}
+
+impl Received {
+    /// A frame of the pool that arrived then.
+    pub(crate) fn new(frame: FrameId, at_ns: u64, pool: &FramePool) -> Self {
+        Self { frame, at_ns, headers: Headers::parse_ethernet(pool.bytes(frame)) }
+    }
 }
 
 /// How far the frames of a ring were taken, in nanoseconds of CLOCK_MONOTONIC.
