@@ -43,12 +43,12 @@ pub struct Part {
 }
 
 impl Part {
-    /// What is taken from the start on.
+    /// A part that is taken from the start on.
     fn first(name: &'static str, bytes: u64) -> Self {
         Self { name, bytes, later: false }
     }
 
-    /// What traffic, changes or readers take.
+    /// A part that traffic, changes or readers take.
     fn later(name: &'static str, bytes: u64) -> Self {
         Self { name, bytes, later: true }
     }

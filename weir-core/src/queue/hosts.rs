@@ -8,10 +8,10 @@
 //! host, for all of these. Such packets are counted.
 //!
 //! A flow that becomes backlogged while its host waits for a turn may send one packet ahead of all
-//! turns, on credit: if the flow is new or the packet fits into what is left of its quantum, and the
-//! host owes less than a quantum. If the host owes more, it sends that packet first in the host's next turn. Host
-//! and flow are charged. So the wait of a sparse flow does not grow with the number of hosts and
-//! flows, and all share as without it.
+//! turns, on credit: if the flow is new or the packet fits into what is left of its quantum, and
+//! the host owes less than a quantum. If the host owes more, it sends that packet first in the
+//! host's next turn. Host and flow are charged. So the wait of a sparse flow does not grow with the
+//! number of hosts and flows, and all share as without it.
 //!
 //! Invariants: a host that holds packets, and each of its flows that does, is listed; the packets
 //! of a host are the sum of those of its flows.

@@ -385,6 +385,7 @@ impl Event {
             "subject" => self.subject.clone(),
             "detail" => self.detail.clone(),
             "count" => self.count.to_string(),
+            "frames" if self.count == 0 => "none".to_owned(),
             "frames" if self.count == 1 => "1 frame".to_owned(),
             "frames" => format!("{} frames", self.count),
             "duration" => time::duration(self.duration_ns.unwrap_or_default()),

@@ -119,8 +119,8 @@ impl Recording {
         });
     }
 
-    /// Writes the record, says on standard error how to see it, and warns if packets came to another
-    /// class than in the run.
+    /// Writes the record, says on standard error how to see it, and warns if packets came to
+    /// another class than in the run.
     ///
     /// # Errors
     /// As [`Recording::finish`].
