@@ -17,22 +17,25 @@ import { play } from "./play.mjs";
 import { quadros } from "./quadros.mjs";
 import { conclude, must, none } from "./report.mjs";
 import { reservations } from "./reservations.mjs";
+import { runs } from "./runs.mjs";
 import { speed } from "./speed.mjs";
 import { travel } from "./travel.mjs";
 import { tuning } from "./tuning.mjs";
 import { units } from "./units.mjs";
 import { well } from "./well.mjs";
 
+/** The most of what an error says, from its end: a module that fails may be all of its text. */
+const WORDS = 1000;
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const ON_HOUSE = { drawn, looks, travel, tuning };
-const ALONE = { files, speed, quadros, demo, play, well, reservations };
+const ALONE = { files, speed, quadros, demo, play, well, reservations, runs };
 
 async function attempt(name, part) {
   console.log(`view: ${name} ...`);
   try {
     await part();
   } catch (error) {
-    must(`${name} ran to its end`, false, error.stack ?? error.message);
+    must(`${name} ran to its end`, false, (error.stack ?? error.message).slice(-WORDS));
   }
 }
 

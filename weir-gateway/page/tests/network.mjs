@@ -39,6 +39,21 @@ export function start(program, args, log = []) {
   return child;
 }
 
+/** Starts a program that serves a page; returns it and the address. */
+export async function served(program, args, limit = 60_000) {
+  const log = [];
+  const child = start(program, args, log);
+  const address = await until(
+    "an address of the page",
+    () => {
+      if (child.exitCode !== null) throw Object.assign(new Error(log.join("")), { final: true });
+      return /http:\S+/.exec(log.join(""))?.[0];
+    },
+    limit,
+  );
+  return { child, address };
+}
+
 /** Ends a program and waits until it has ended. */
 export function end(child, signal = "SIGTERM") {
   if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve();

@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { Browser, choose, tab } from "./browser.mjs";
 import { livePanel } from "./demo.mjs";
-import { end, endAll, enterNetwork, start, until } from "./network.mjs";
+import { end, endAll, enterNetwork, served } from "./network.mjs";
 import { reserving } from "./reservations.mjs";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -20,17 +20,18 @@ const SCHEMES = ["light", "dark"];
 /** The most bytes of a picture. */
 const BYTES_MAX = 300_000;
 const SCENARIO = join(ROOT, "examples/sim/access-link.toml");
+const QUANTA = join(ROOT, "docs/guide/kernel-htb-quantum.toml");
 /** What `--plot` draws of a command, by the name of the picture. */
 const DRAWN = {
   compare: ["compare", SCENARIO, "--schedulers", "htb,cbq,priq"],
   "first-link": ["sim", "examples/walk/evening.toml"],
   measure: ["replay", "examples/walk/uplink.toml", "examples/walk/evening.pcap.gz"],
-  "kernel-htb": ["sweep", "docs/guide/kernel-htb-quantum.toml"],
+  "kernel-htb": ["sweep", QUANTA],
 };
 /** The experiments that guides and pages of papers speak of, each with what its page shows. */
 const PLOTS = ["R-F14", "P-3", "D-1", "W-8", "H-1", "N-AO"];
 
-const PARTS = { demo, record, levels, reserved, drawn, experiments };
+const PARTS = { demo, record, levels, swept, reserved, drawn, experiments };
 
 function run(program, ...args) {
   const { status, stderr } = spawnSync(program, args, { encoding: "utf8", cwd: ROOT });
@@ -38,26 +39,11 @@ function run(program, ...args) {
   if (status !== 0 && status !== 1) throw new Error(`${program} ${args.join(" ")}: ${stderr}`);
 }
 
-/** Starts a program that serves a page; returns it and the address. */
-async function served(program, args, limit) {
-  const log = [];
-  const child = start(program, args, log);
-  const address = await until(
-    "an address of the page",
-    () => {
-      if (child.exitCode !== null) throw Object.assign(new Error(log.join("")), { final: true });
-      return /http:\S+/.exec(log.join(""))?.[0];
-    },
-    limit,
-  );
-  return { child, address };
-}
-
 /** Takes a view of the page in each scheme; `look` leads there and returns what to take. */
-async function taken(browser, address, name, look) {
+async function taken(browser, address, name, look, options = {}) {
   for (const colorScheme of SCHEMES) {
     const viewport = { width: 1280, height: 800 };
-    const page = await browser.page(address, { viewport, colorScheme });
+    const page = await browser.page(address, { viewport, colorScheme, ...options });
     const shown = (await look(page)) ?? page;
     // The head follows the page and would cover what is taken.
     await page.evaluate(() => (document.querySelector("header").style.position = "static"));
@@ -116,6 +102,14 @@ async function levels({ weir, folder }, browser) {
   await taken(browser, address, "levels", async (page) => {
     await page.waitForTimeout(500);
   });
+  await end(child, "SIGINT");
+}
+
+/** The front and the table of a sweep. */
+async function swept({ weir, folder }, browser) {
+  const words = ["sweep", QUANTA, "--out", join(folder, "runs.csv"), "--view"];
+  const { child, address } = await served(weir, words);
+  await taken(browser, address, "runs", () => {}, { ready: ".front .dot" });
   await end(child, "SIGINT");
 }
 
