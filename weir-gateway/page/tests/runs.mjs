@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { barriers, number, rows } from "./browser.mjs";
+import { barriers, choose, number, rows, tab } from "./browser.mjs";
 import { end, served } from "./network.mjs";
 import { must, near, none } from "./report.mjs";
 
@@ -47,6 +47,7 @@ async function swept(weir, browser, output, folder) {
   must("runs: with its packets", await page.isVisible("canvas.heat"));
   const { small } = await rows(page);
   near("runs: and with the rates of the table", number(small.rate), 1e6 * parse(told[2]), 0.05);
+  await simulated(page);
   await page.click("text=All runs");
   await page.waitForSelector(".front .dot");
   await page.locator(".front .dot").first().click();
@@ -55,6 +56,21 @@ async function swept(weir, browser, output, folder) {
   await page.context().close();
   await end(child, "SIGINT");
   must("runs: it ends with Ctrl-C", child.exitCode === 0, `${child.exitCode}`);
+}
+
+/** A run is as `weir sim --record` writes it: packets, why they waited, and forks. */
+async function simulated(page) {
+  await choose(page, "small");
+  await page.click("text=Packets of this time");
+  await page.waitForSelector(".packets li", { timeout: 60_000 });
+  const why = await page.locator(".packets li").first().innerText();
+  must("runs: a simulated packet says why it waited", /small/.test(why), why);
+  await tab(page, "Fork");
+  await page.selectOption("#page-Fork select >> nth=0", "10");
+  await page.click("text=Fork this moment");
+  await page.waitForSelector(".verdict[data-identical]", { timeout: 60_000 });
+  const verdict = await page.getAttribute(".verdict", "data-identical");
+  must("runs: a fork of a simulation with nothing changed is the same", verdict === "true");
 }
 
 const parse = (text) => Number.parseFloat(text);
