@@ -108,7 +108,7 @@ impl Lane {
     /// Gives up what it holds at `now`: the outbox at once, and what waits in the link from the
     /// next status on. No frame may arrive after that.
     pub(crate) fn flush(&mut self, now: Instant, pool: &mut FramePool) {
-        let turn = Turn { now, seen: None };
+        let turn = Turn { now, seen: None, looked: None };
         self.link.serve(turn, &mut self.outbox.departures, &mut self.books.steps);
         self.link.release_dropped(&mut self.books, pool);
         self.outbox.flush(now, &mut self.books, pool);

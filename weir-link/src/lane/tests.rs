@@ -85,7 +85,11 @@ impl Scene {
     }
 
     fn turn(&mut self, at: u64) {
-        self.lane.turn(Turn { now: us(at), seen: None }, &mut self.pool, &mut self.port);
+        self.lane.turn(
+            Turn { now: us(at), seen: None, looked: None },
+            &mut self.pool,
+            &mut self.port,
+        );
     }
 
     /// Takes the ports of UDP of the frames that were sent.
