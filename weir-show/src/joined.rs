@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn neighbours_of_one_style_are_one_path() {
         let other = DOT.replace("0072B2", "000000");
-        let dash = "<polyline fill=\"none\" opacity=\"1\" stroke=\"#111111\" stroke-width=\"4\" points=\"";
+        let dash =
+            "<polyline fill=\"none\" opacity=\"1\" stroke=\"#111111\" stroke-width=\"4\" points=\"";
         let svg = format!(
             "<svg id=\"a\">\n<circle cx=\"1\" cy=\"2\" {DOT}\n<circle cx=\"3\" cy=\"4\" {DOT}\n\
              <circle cx=\"1\" cy=\"2\" {DOT}\n<circle cx=\"5\" cy=\"6\" {other}\n\

@@ -1,7 +1,7 @@
 //! A picture: parts below each other, each with a legend and plots, two in a row.
 
-use crate::joined::joined;
 use crate::chart::{self, Area, FINE, Failure, Frame, fine, text};
+use crate::joined::joined;
 use crate::look::{COLOURS, DARK, GREY};
 use crate::plot::{Plot, Style};
 use plotters::prelude::*;

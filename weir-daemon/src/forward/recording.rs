@@ -123,7 +123,9 @@ impl Recorder {
             return Err("the link keeps no ring; write `ring = \"64 MiB\"` to [deployment]".into());
         };
         let epoch = recorder::epoch_ns();
-        let instant = |ms: u64| units::Instant::from_nanos(ms.saturating_mul(1_000_000).saturating_sub(epoch));
+        let instant = |ms: u64| {
+            units::Instant::from_nanos(ms.saturating_mul(1_000_000).saturating_sub(epoch))
+        };
         let from = from_ms.map_or(units::Instant::ZERO, instant);
         let between = (from, to_ms.map_or(units::Instant::from_nanos(u64::MAX), instant));
         let recorder = Arc::clone(self);

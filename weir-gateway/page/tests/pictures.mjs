@@ -100,7 +100,10 @@ async function levels({ weir, folder }, browser) {
   run(weir, "sim", join(ROOT, "examples/wisp/evening.toml"), "--record", file);
   const { child, address } = await served(weir, ["view", file], 60_000);
   await taken(browser, address, "levels", async (page) => {
-    await page.waitForTimeout(500);
+    await choose(page, "s1006");
+    await page.selectOption(".page-overview .panel .choice-slot select", "1");
+    await page.waitForTimeout(800);
+    await page.evaluate(() => (document.querySelector(".rows").scrollTop = 0));
   });
   await end(child, "SIGINT");
 }

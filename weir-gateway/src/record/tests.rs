@@ -354,7 +354,8 @@ fn the_ring_of_a_link_is_taken_once_for_all_who_ask_for_its_time_within_a_second
     assert!(Arc::ptr_eq(&tape, &again));
     let (from, to) = tape.span();
     assert!(to > from);
-    let none = Snapshot::default().take(&Ring(Err("the link keeps no ring; write `ring`")), (None, None));
+    let none =
+        Snapshot::default().take(&Ring(Err("the link keeps no ring; write `ring`")), (None, None));
     assert!(none.is_err_and(|fault| fault.status == 409 && fault.text.contains("write `ring`")));
     let cut = Snapshot::default().take(&Ring(Ok(b"half".to_vec())), (None, None));
     let before = snapshot.take(&twice, (Some(4e3), Some(7e3)));

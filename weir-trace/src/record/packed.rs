@@ -88,7 +88,7 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// What both sides know of the steps before.
+/// The knowledge that both sides have of the steps before.
 #[derive(Default)]
 struct Memory {
     lane: u16,
@@ -250,8 +250,7 @@ impl Memory {
         let is_alike = flow.fixed == Some(fixed(arrival));
         let is_long = flow.length == packet.length;
         let differs = flow.headers.len() != arrival.headers.len();
-        let flags =
-            [(is_alike, ALIKE), (is_long, LONG), (differs, DIFFERS), (is_right, CHECKSUM)];
+        let flags = [(is_alike, ALIKE), (is_long, LONG), (differs, DIFFERS), (is_right, CHECKSUM)];
         let flags = flags.iter().filter(|row| row.0).fold(0, |all, row| all | row.1);
         out.push(ARRIVAL | flags | arrival.fate as u8);
         put(out, slot as u64);
@@ -464,7 +463,7 @@ fn put_changes(before: &[u8], now: &[u8], out: &mut Vec<u8>) {
         (0..same / 15).for_each(|_| out.push(15 << 4));
         let run = (at..now.len()).take(15).take_while(|place| before[*place] != now[*place]);
         let run = run.count();
-        out.push((same as u8 % 15) << 4 | run as u8);
+        out.push(((same % 15) << 4 | run) as u8);
         out.extend_from_slice(&now[at..at + run]);
         at += run;
     }
@@ -508,7 +507,7 @@ fn take(packed: &mut &[u8]) -> Option<u64> {
 
 /// Appends a number that may be below zero: its sign is the lowest bit.
 fn put_signed(out: &mut Vec<u8>, number: i64) {
-    put(out, (number << 1 ^ number >> 63) as u64);
+    put(out, ((number << 1) ^ (number >> 63)) as u64);
 }
 
 fn take_signed(packed: &mut &[u8]) -> Option<i64> {
@@ -534,9 +533,10 @@ const DIFFERS: u8 = 16;
 const CHECKSUM: u8 = 32;
 /// Bound: flows whose last frame is remembered; two in one place take turns, and more room.
 const FLOWS: usize = 1024;
-/// Bound: charges of a lane whose time on the line is remembered.
+/// Bound: charges of a lane whose time on the line is remembered; of others it is written.
 const CHARGES: usize = 256;
-/// Bound: frames of a lane that left, and of which the port has not taken over that it remembers.
+/// Bound: frames of a lane on the way to the port that are remembered; of earlier ones the number is
+/// written whole.
 const UNSENT: usize = 4096;
 /// Bound: frames that wait which are remembered; beyond, none is.
 const WAITING: usize = 1 << 20;
@@ -655,7 +655,8 @@ mod tests {
         keep(0, &checkpoint);
         transfer(500, 20_000_000, &mut keep);
         let (at, arrived) = (Instant::from_nanos(77), Instant::ZERO);
-        let unknown = Dropped { handle: Handle(9), leaf: LeafId(1), reason: DropReason::ALL[0], at, arrived };
+        let unknown =
+            Dropped { handle: Handle(9), leaf: LeafId(1), reason: DropReason::ALL[0], at, arrived };
         keep(3, &Step::Dropped(unknown));
         keep(3, &Step::Sent { handle: Handle(u32::MAX), at: Instant::ZERO });
         keep(0, &Step::Forfeit { before: Instant::from_nanos(1 << 61) });

@@ -150,8 +150,7 @@ fn check_figure(id: &str, figure: &Element) {
     let said = labels.iter().filter(|label| !label.trim().is_empty()).count();
     assert!(said >= 5, "{id} {caption}: axes without numbers or names: {labels:?}");
     // The first rectangle is the background.
-    let drawn: usize =
-        ["path", "rect"].map(|name| figure.below(name).len()).iter().sum();
+    let drawn: usize = ["path", "rect"].map(|name| figure.below(name).len()).iter().sum();
     assert!(drawn > 1, "{id} {caption}: nothing is drawn");
     let legend = figure.below("span");
     assert!(legend.iter().all(|row| !row.text().trim().is_empty()) && !legend.is_empty(), "{id}");
