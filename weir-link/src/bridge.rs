@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_core::account::Histogram;
 use weir_core::classify::InterfaceId;
-use weir_core::packet::Headers;
 use weir_core::queue::HostAccounts;
 use weir_core::units::{Duration, Instant};
 
@@ -563,17 +562,16 @@ impl Bridge {
     /// Hands each frame of the inbox to the lanes of the ports that it goes to.
     fn distribute(&mut self, now: Instant, port: usize) {
         let mut inbox = std::mem::take(&mut self.inbox);
-        for received in inbox.drain(..) {
+        for received in &inbox {
             self.forward(now, port, received);
         }
+        inbox.clear();
         self.inbox = inbox;
     }
 
-    fn forward(&mut self, now: Instant, port: usize, received: Received) {
-        let bytes = self.pool.bytes(received.frame);
-        let at = Instant::from_nanos(received.at_ns);
-        let route = self.stations.route(bytes, port, at);
-        let headers = Headers::parse_ethernet(bytes);
+    fn forward(&mut self, now: Instant, port: usize, received: &Received) {
+        let Received { frame, at_ns, headers } = received;
+        let route = self.stations.route(headers.macs, port, Instant::from_nanos(*at_ns));
         let OpenPort { number, kept, .. } = &mut self.ports[port];
         let lanes = match route {
             Route::Port(to) => &self.routes[port][to..=to],
@@ -583,14 +581,13 @@ impl Bridge {
         let mut ways = lanes.iter().flatten();
         let Some(first) = ways.next() else {
             kept.count(route);
-            self.pool.release(received.frame);
+            self.pool.release(*frame);
             return;
         };
-        let incoming = Incoming { received, headers: &headers, port: *number };
+        let incoming = Incoming { frame: *frame, at_ns: *at_ns, headers, port: *number };
         for way in ways {
-            if let Some(frame) = self.pool.copy(received.frame) {
-                let received = Received { frame, ..received };
-                let copied = Incoming { received, ..incoming };
+            if let Some(frame) = self.pool.copy(*frame) {
+                let copied = Incoming { frame, ..incoming };
                 self.lanes[*way].accept(now, copied, &mut self.pool);
             } else {
                 kept.copies += 1;

@@ -73,11 +73,11 @@ impl Lane {
     /// Classifies a frame that was received in the turn that began at `now`, and accepts it for the
     /// lane's turn, or sheds it if it is too old or its leaf has too many.
     pub(crate) fn accept(&mut self, now: Instant, incoming: Incoming<'_>, pool: &mut FramePool) {
-        let Incoming { received, headers, port } = incoming;
-        let bytes = pool.bytes(received.frame);
+        let Incoming { frame, at_ns, headers, port } = incoming;
+        let bytes = pool.bytes(frame);
         let pending = &mut self.link.pending;
         let arrival = self.intake.classify(incoming, bytes.len() as u32, pending);
-        let stamp = Instant::from_nanos(received.at_ns);
+        let stamp = Instant::from_nanos(at_ns);
         let refusal = self.books.admit(arrival.leaf, stamp, now);
         if let Some(steps) = self.books.steps.get() {
             let fate = if refusal.is_some() { Fate::Refused } else { Fate::Offered };
@@ -89,7 +89,7 @@ impl Lane {
             self.books.refuse(&arrival, cause, now, pool);
             return;
         }
-        pool.set_stamp(received.frame, received.at_ns);
+        pool.set_stamp(frame, at_ns);
         self.link.push(arrival);
     }
 

@@ -227,19 +227,34 @@ impl FramePool {
         if slot <= self.slot {
             return;
         }
-        let mut grown = Self { free: Vec::new(), ..self.like(slot) };
-        for (index, place) in self.places.iter().enumerate() {
-            grown.places[index] = Place { offset: 0, ..*place };
+        let mut grown = Self { free: Vec::new(), view: self.view, ..self.like(slot) };
+        grown.move_from(self);
+        grown.stamps = std::mem::take(&mut self.stamps);
+        *self = grown;
+    }
+
+    /// Takes over the slots of this view of former memory: frames keep their handles and bytes, and
+    /// lent slots stay lent.
+    ///
+    /// # Panics
+    /// If it has a slot already.
+    pub(crate) fn adopt(&mut self, mut before: Self) {
+        let has_none = self.places.iter().all(|place| place.len == AWAY);
+        assert!(has_none, "a view that adopts has no slot of its own");
+        self.move_from(&mut before);
+    }
+
+    fn move_from(&mut self, before: &mut Self) {
+        assert_eq!(self.places.len(), before.places.len(), "each slot keeps its place");
+        for (index, place) in before.places.iter().enumerate() {
+            self.places[index] = Place { offset: 0, ..*place };
             if place.len < AWAY {
                 let id = FrameId(index as u32);
-                grown.bytes_mut(id).copy_from_slice(self.bytes(id));
+                self.bytes_mut(id).copy_from_slice(before.bytes(id));
             }
         }
-        assert_eq!(grown.places.len(), self.stamps.len(), "each slot keeps its place");
-        grown.stamps = std::mem::take(&mut self.stamps);
-        grown.free = std::mem::take(&mut self.free);
-        (grown.last_segment, grown.view) = (self.last_segment, self.view);
-        *self = grown;
+        self.free = std::mem::take(&mut before.free);
+        self.last_segment = before.last_segment;
     }
 
     /// Returns an empty pool with as many slots, in memory of the same kind.

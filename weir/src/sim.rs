@@ -269,7 +269,7 @@ impl Sim {
             }
         };
         trace.map(Trace::finish).transpose()?;
-        record.map(|record| finish(record, output)).transpose()?;
+        record.map(|record| self.end_record(record, output)).transpose()?;
         rows.map(Rows::finish).transpose()?;
         let tracks = timelines.map(Timelines::finish);
         tracks.map(|tracks| files.write(&tracks, report.segments.as_ref())).transpose()?;
@@ -295,6 +295,26 @@ impl Sim {
         let recording = Recording::of(scenario, texts)?;
         let file = WholeFile::create(path).map_err(|error| error.to_string())?;
         Ok(Some((file, recording)))
+    }
+
+    /// Writes the record, says on standard error how to see it, and warns if packets came to another
+    /// class than in the run.
+    fn end_record(
+        &self,
+        (file, record): (WholeFile, Recording),
+        output: &Output,
+    ) -> Result<(), String> {
+        let (file, others) = record.finish(BufWriter::new(file))?;
+        file.into_inner().map_err(|error| error.to_string())?.keep()?;
+        let name = self.record.as_deref().unwrap_or(Path::new("")).display();
+        if output.format == Format::Text {
+            output.warn(&format!("{name} has every packet: `weir view {name}` shows it"));
+        }
+        if others > 0 {
+            let what = "packets have another class in the record than in the run";
+            output.warn(&format!("--record: {others} {what}"));
+        }
+        Ok(())
     }
 
     /// Returns empty timelines if a picture is wanted of them.
@@ -386,17 +406,6 @@ impl Sim {
         }
         Ok(exit)
     }
-}
-
-/// Writes a record, and warns if packets came to another class than in the run.
-fn finish((file, record): (WholeFile, Recording), output: &Output) -> Result<(), String> {
-    let (file, others) = record.finish(BufWriter::new(file))?;
-    file.into_inner().map_err(|error| error.to_string())?.keep()?;
-    if others > 0 {
-        let what = "packets have another class in the record than in the run";
-        output.warn(&format!("--record: {others} {what}"));
-    }
-    Ok(())
 }
 
 /// The contents of --json with replications.

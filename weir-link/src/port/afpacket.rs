@@ -577,7 +577,7 @@ impl Delivery<'_> {
         };
         self.counters.received += 1;
         self.counters.received_bytes += len as u64;
-        self.out.push(Received { frame, at_ns: self.at_ns });
+        self.out.push(Received::new(frame, self.at_ns, self.pool));
         Some(frame)
     }
 }

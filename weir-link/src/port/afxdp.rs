@@ -680,7 +680,7 @@ impl Port for AfXdp {
             }
             self.counters.received += 1;
             self.counters.received_bytes += pool.bytes(frame).len() as u64;
-            out.push(Received { frame, at_ns });
+            out.push(Received::new(frame, at_ns, pool));
         }
         let Some(live) = &mut self.live else { return Reached::All };
         let queue = &mut live.queue.received[ring];

@@ -149,7 +149,7 @@ impl Port for Mem {
             match pool.insert(&bytes) {
                 Some(frame) => {
                     state.counters.received += 1;
-                    out.push(Received { frame, at_ns });
+                    out.push(Received::new(frame, at_ns, pool));
                 }
                 None => state.counters.pool_exhausted += 1,
             }

@@ -11,6 +11,7 @@ use super::{RECEIVED_MAX, SENDING_MAX, SLOTS};
 use crate::pool::PassedFrame;
 use crate::port::{Port, PortCounters, PortState, RINGS_MAX, Reached, Room};
 use crate::stations::Address;
+use weir_core::packet::Headers;
 use weir_host::error::Result;
 use weir_host::watch::Waker;
 
@@ -20,8 +21,12 @@ pub(super) type Task = Box<dyn FnOnce(&mut Side) + Send>;
 /// A worker's side of a port until the worker starts.
 pub(super) type Resting = Arc<Mutex<Option<Side>>>;
 
-/// A frame that arrived, on its way to the loop, with its stamp.
-pub(super) type Arrived = (PassedFrame, u64);
+/// A frame that arrived, on its way to the loop.
+pub(super) struct Arrived {
+    pub frame: PassedFrame,
+    pub at_ns: u64,
+    pub headers: Headers,
+}
 
 /// The queues of a port.
 pub(super) struct Exchange;

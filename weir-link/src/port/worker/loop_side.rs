@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::exchange::{Facts, LoopEnds, Notice, Resting, Shared, Task};
+use super::exchange::{Arrived, Facts, LoopEnds, Notice, Resting, Shared, Task};
 use super::side::Side;
 use super::{BATCH, SENDING_MAX, SLOTS};
 use crate::pool::{FrameId, FramePool};
@@ -135,33 +135,25 @@ impl Port for WorkedPort {
         super::room(self.facts.room)
     }
 
-    /// Gives the worker a view of the pool. Frames that are with it or on their way are lost where
-    /// it had a view before, and counted.
+    /// Gives the worker a view of the pool. Where it had one before, of other memory, frames on
+    /// their way from it are lost, and counted.
     fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
         let view = pool.view(self.view);
-        let kept = self.ask(|side| side.attach(view))??;
+        self.fill(pool);
+        let attached = self.ask(|side| side.attach(view))?;
         let mut lost = 0;
         for ring in &mut self.ends.received {
-            while let Ok((frame, _)) = ring.pop() {
-                let frame = pool.take(frame);
+            while let Ok(arrived) = ring.pop() {
+                let frame = pool.take(arrived.frame);
                 pool.release(frame);
                 (self.away, lost) = (self.away - 1, lost + 1);
             }
         }
-        while let Ok(slot) = self.ends.surplus.pop() {
-            pool.take_free(slot);
-            self.away -= 1;
+        if lost > 0 {
+            self.ask(move |side| side.lose(lost))?;
         }
-        for slot in kept {
-            pool.take_free(slot);
-            self.away -= 1;
-        }
-        assert_eq!(self.away, 0, "the worker has given back what it had");
-        self.passed = self.shared.finished.load(Ordering::Relaxed);
-        self.ask(move |side| side.lose(lost))?;
-        self.fill(pool);
         self.look();
-        Ok(())
+        attached
     }
 
     fn descriptors(&self) -> Vec<RawFd> {
@@ -184,8 +176,8 @@ impl Port for WorkedPort {
         let reached = self.shared.reached(ring);
         let count = queue.slots().min(frames_max);
         for _ in 0..count {
-            let Ok((frame, at_ns)) = queue.pop() else { break };
-            out.push(Received { frame: pool.take(frame), at_ns });
+            let Ok(Arrived { frame, at_ns, headers }) = queue.pop() else { break };
+            out.push(Received { frame: pool.take(frame), at_ns, headers });
         }
         self.away -= count;
         self.was_idle &= count == 0;

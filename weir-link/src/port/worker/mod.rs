@@ -27,7 +27,7 @@ use exchange::{Exchange, Notice, Resting, Task};
 use loop_side::WorkedPort;
 use side::{Crew, Side};
 use weir_host::error::{Result, SystemError};
-use weir_host::wait::WaitPolicy;
+use weir_host::wait::{WaitPolicy, usable_cpus};
 
 /// Bound: free slots that a worker has for a port beside those that the port itself lends: what its
 /// rings may fill while the loop is busy.
@@ -75,11 +75,15 @@ impl Workers {
         Ok((Self { crews }, loop_sides))
     }
 
-    /// Starts those that have not started, as threads that wait so.
+    /// Starts those that have not started, as threads that wait so; where they and the loop have
+    /// fewer processors than threads, none of them polls.
     ///
     /// # Errors
     /// When the system has no thread more.
     pub fn start(&mut self, wait: WaitPolicy) -> Result<()> {
+        let processors = usable_cpus().map_or(0, |usable| usable.len());
+        let is_crowded = processors <= self.crews.len();
+        let wait = if is_crowded { WaitPolicy::Block } else { wait };
         for (number, crew) in self.crews.drain(..).enumerate() {
             let started = thread::Builder::new()
                 .name(format!("worker-{number}"))

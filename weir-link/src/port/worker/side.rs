@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, mpsc};
 
-use super::exchange::{Facts, Notice, Resting, Shared, Task, WorkerEnds};
+use super::exchange::{Arrived, Facts, Notice, Resting, Shared, Task, WorkerEnds};
 use super::{BATCH, Reopen, SLOTS};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{NewRings, Port, PortCounters, PortState, RINGS_MAX, Reached, Received};
@@ -40,6 +40,8 @@ pub(super) struct Side {
     is_over: bool,
     refreshed_ns: u64,
     counted_ns: u64,
+    /// Whether its descriptors may be others than before.
+    is_refreshed: bool,
     /// Whether frames moved since then.
     is_uncounted: bool,
     /// The counts of ports that failed, and of what the worker itself lost.
@@ -80,10 +82,12 @@ impl Crew {
                 now = monotonic_ns();
                 continue;
             }
-            let watched = self.descriptors();
-            if watched != descriptors || failed {
-                waiter = Waiter::new(wait, &watched);
-                descriptors = watched;
+            if failed || self.sides.iter_mut().any(|side| std::mem::take(&mut side.is_refreshed)) {
+                let watched = self.descriptors();
+                if watched != descriptors || failed {
+                    waiter = Waiter::new(wait, &watched);
+                    descriptors = watched;
+                }
             }
             let deadline = self.sides.iter().filter_map(|side| side.deadline(now)).min();
             // The loop waits for no worker that sleeps.
@@ -122,6 +126,7 @@ impl Side {
             is_over: false,
             refreshed_ns: 0,
             counted_ns: 0,
+            is_refreshed: true,
             is_uncounted: true,
             counted: PortCounters::default(),
         }
@@ -182,6 +187,7 @@ impl Side {
     fn obey(&mut self) -> bool {
         match self.requests.try_recv() {
             Ok(task) => {
+                self.is_refreshed = true;
                 task(self);
                 true
             }
@@ -210,9 +216,10 @@ impl Side {
             }
             let mut last = None;
             while let Some(received) = inbox.last().filter(|_| !queue.is_full()) {
-                let pushed = queue.push((view.pass(received.frame), received.at_ns));
+                let Received { frame, at_ns, headers } = *received;
+                let pushed = queue.push(Arrived { frame: view.pass(frame), at_ns, headers });
                 assert!(pushed.is_ok(), "the queue has room");
-                last = Some(received.at_ns);
+                last = Some(at_ns);
                 inbox.pop();
             }
             passed |= last.is_some();
@@ -241,7 +248,8 @@ impl Side {
         if self.outbox.is_empty() {
             return false;
         }
-        let taken = port.send(view, &self.outbox).taken;
+        let most = self.outbox.len().min(BATCH);
+        let taken = port.send(view, &self.outbox[..most]).taken;
         self.outbox.drain(..taken);
         self.shared.finished.fetch_add(taken as u64, Ordering::Relaxed);
         taken > 0
@@ -262,6 +270,7 @@ impl Side {
         if self.port.is_none() && !self.is_over {
             self.open_again();
         }
+        self.is_refreshed = true;
         let Some(port) = &mut self.port else { return };
         self.shared.set_state(port.refresh());
         *self.shared.facts() = Facts::of(port.as_ref());
@@ -290,32 +299,21 @@ impl Side {
         of_port.into_iter().chain(retry).chain(count).min()
     }
 
-    /// Takes another view of the pool; returns the slots that it had of the one before, whose
-    /// frames are lost.
-    pub fn attach(&mut self, mut view: FramePool) -> Result<Vec<u32>> {
-        let mut slots = Vec::new();
+    /// Takes another view of the pool, over other memory, with the slots that it has.
+    pub fn attach(&mut self, mut view: FramePool) -> Result<()> {
         if let Some(mut before) = self.view.take() {
-            while let Ok(slot) = self.ends.fill.pop() {
-                before.take_free(slot);
-            }
-            let mut unsent = self.outbox.len();
             while let Ok(frame) = self.ends.sending.pop() {
-                before.take(frame);
-                unsent += 1;
+                self.outbox.push(before.take(frame));
             }
-            self.outbox.clear();
-            self.inbox.iter_mut().for_each(Vec::clear);
-            self.shared.finished.fetch_add(unsent as u64, Ordering::Relaxed);
-            // The port has given up what it had of the old memory when it has the new one.
-            let attached = self.port.as_mut().map_or(Ok(()), |port| port.attach(&mut view));
-            self.counted.worker_failed += before.free_all() as u64;
-            slots.extend(std::iter::from_fn(|| before.pass_free()));
-            attached?;
-        } else {
-            self.port.as_mut().map_or(Ok(()), |port| port.attach(&mut view))?;
+            view.adopt(before);
         }
+        // What the port lends to the kernel must be here by now.
+        while let Ok(slot) = self.ends.fill.pop() {
+            view.take_free(slot);
+        }
+        let attached = self.port.as_mut().map_or(Ok(()), |port| port.attach(&mut view));
         self.view = Some(view);
-        Ok(slots)
+        attached
     }
 
     /// Counts frames as lost that were on their way when the pool got other memory.
