@@ -297,8 +297,8 @@ impl Sim {
         Ok(Some((file, recording)))
     }
 
-    /// Writes the record, says on standard error how to see it, and warns if packets came to another
-    /// class than in the run.
+    /// Writes the record, says on standard error how to see it, and warns if packets came to
+    /// another class than in the run.
     fn end_record(
         &self,
         (file, record): (WholeFile, Recording),

@@ -343,7 +343,7 @@ impl Memory {
 
     fn put_dropped(&mut self, dropped: &Dropped, out: &mut Vec<u8>) -> bool {
         let came = self.waiting.get(&dropped.handle.0);
-        if !came.is_some_and(|came| (came.leaf, came.arrived) == (dropped.leaf, dropped.arrived)) {
+        if came.is_none_or(|came| (came.leaf, came.arrived) != (dropped.leaf, dropped.arrived)) {
             return false;
         }
         out.push(DROPPED);
@@ -535,8 +535,8 @@ const CHECKSUM: u8 = 32;
 const FLOWS: usize = 1024;
 /// Bound: charges of a lane whose time on the line is remembered; of others it is written.
 const CHARGES: usize = 256;
-/// Bound: frames of a lane on the way to the port that are remembered; of earlier ones the number is
-/// written whole.
+/// Bound: frames of a lane on the way to the port that are remembered; the number of an earlier one
+/// is written whole.
 const UNSENT: usize = 4096;
 /// Bound: frames that wait which are remembered; beyond, none is.
 const WAITING: usize = 1 << 20;
