@@ -86,7 +86,15 @@ requests! {
         for_ms: Option<u64>,
     } "record" -> "done", Change, record(Method::Post, "/record");
     /// Requests a record of what happened of late, which follows the answer.
-    Snapshot {} "snapshot" -> "done", Change, record(Method::Get, "/snapshot");
+    Snapshot {
+        /// The first moment that is wanted, in milliseconds since 1970; all that is kept without
+        /// it. The record begins with a state at or before it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from_ms: Option<u64>,
+        /// The last one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to_ms: Option<u64>,
+    } "snapshot" -> "done", Change, record(Method::Get, "/snapshot");
     /// Requests the policies in force: their texts, identities and ages.
     Policy {} "policy" -> "policy", Read, get("/policy");
     /// Sets single values of the policies in force.

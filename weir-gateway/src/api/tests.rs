@@ -43,7 +43,7 @@ impl Scene {
                     Request::Record { .. } => {
                         Answered { tail: Some(Box::new(record)), ..Answer::Done.into() }
                     }
-                    Request::Snapshot {} => Answered::error("this link has no ring: no record"),
+                    Request::Snapshot { .. } => Answered::error("this link has no ring: no record"),
                     _ => Answer::Done.into(),
                 }
             }),
