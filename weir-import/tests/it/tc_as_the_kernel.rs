@@ -464,14 +464,14 @@ fn disciplines_that_were_refused_are_read() {
                 filter add dev a parent 1: protocol all prio 1 matchall flowid 1:1\n";
     let fates = [
         (Fate::Kept, ""),
-        (Fate::Approximated, "maxpkt"),
+        (Fate::Kept, ""),
         (Fate::Kept, ""),
         (Fate::Approximated, "RED"),
         (Fate::Kept, ""),
     ];
     let wanted = [
-        ("", "scheduler = \"qfq\""),
-        ("1-1", "weight = 5\nqueue = { limit = \"1000 packets\" }\ndefault = true"),
+        ("", "scheduler = \"qfq-plus\""),
+        ("1-1", "weight = 5\nmaxpkt = \"2000 B\"\nqueue = { limit = \"1000 packets\" }\ndefault = true"),
         ("1-2", "weight = 10"),
     ];
     check_lines(text, Some("10 Mbit/s"), &fates, &wanted);

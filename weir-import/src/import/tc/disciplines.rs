@@ -56,6 +56,8 @@ pub(super) struct ClassOptions {
     pub quantum: Option<u64>,
     pub prio: Option<u64>,
     pub weight: Option<u64>,
+    /// The `maxpkt` of a class of `qfq`.
+    pub longest: Option<u64>,
     pub bounded: bool,
     pub real_time: Option<Curve>,
     pub link_share: Option<Curve>,
@@ -495,7 +497,7 @@ pub(super) fn class_options(
             "htb" => htb_option(&word, words, &mut options, reading)?,
             "hfsc" => hfsc_option(&word, words, &mut options, reading)?,
             "drr" => quantum_option(&word, words, &mut options, reading)?,
-            "qfq" => qfq_option(&word, words, &mut options, line, reading)?,
+            "qfq" => qfq_option(&word, words, &mut options, reading)?,
             _ => cbq_option(&word, words, &mut options, line, reading)?,
         };
         if !known {
@@ -548,7 +550,6 @@ fn qfq_option(
     word: &Word,
     words: &mut Words,
     options: &mut ClassOptions,
-    line: LineId,
     reading: &mut Reading,
 ) -> Option<bool> {
     match word.text.as_str() {
@@ -557,8 +558,8 @@ fn qfq_option(
             options.weight = Some(words.value("a weight from 1 to 1024", weight, reading)?);
         }
         "maxpkt" => {
-            words.value(A_SIZE, size, reading)?;
-            reading.approximated(line, "`maxpkt` is left out: the link's `mtu` bounds packets");
+            let longest = |text: &str| size(text).filter(|size| (512..=65_536).contains(size));
+            options.longest = Some(words.value("a size from 512 to 65536", longest, reading)?);
         }
         _ => return Some(false),
     }

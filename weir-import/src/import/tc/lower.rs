@@ -281,7 +281,7 @@ fn weir_scheduler(discipline: &Discipline) -> &'static str {
         "hfsc" => "hfsc",
         "cbq" => "cbq",
         "drr" => "drr",
-        "qfq" => "qfq",
+        "qfq" => "qfq-plus",
         "prio" => "priq",
         "tbf" => "tbf",
         "cake" if !discipline.only.is_empty() => "drr",
@@ -436,6 +436,8 @@ fn lower_class(options: &ClassOptions, class: &mut SketchClass, reading: &mut Re
         "qfq" => {
             let weight = options.weight.unwrap_or(1).to_string();
             class.leaf_keys.push(("weight", weight));
+            let longest = options.longest.map(|size| quoted(&format!("{size} B")));
+            class.leaf_keys.extend(longest.map(|size| ("maxpkt", size)));
         }
         "drr" => class
             .leaf_keys
