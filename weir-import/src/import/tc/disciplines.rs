@@ -30,9 +30,8 @@ pub(super) struct Discipline {
     pub ordinary: u64,
     /// Keys and values of `[link.SCHEDULER]`.
     pub parameters: Vec<Key>,
-    /// The queue of a discipline without classes, and further keys of its one class.
+    /// The queue of a discipline without classes.
     pub queue: Vec<Key>,
-    pub only: Vec<Key>,
 }
 
 /// A service curve of `hfsc`.
@@ -84,7 +83,7 @@ pub(super) fn read(
         "cbq" => cbq(&mut one, words, line, reading)?,
         "prio" => prio(&mut one, words, line, reading)?,
         "tbf" => tbf(&mut one, words, line, reading)?,
-        "drr" | "qfq" => {}
+        "drr" | "qfq" | "mq" => {}
         "cake" => super::cake::read(&mut one, words, line, reading)?,
         "cake_mq" => {
             one.kind = "cake".to_owned();
@@ -755,9 +754,8 @@ const KINDS: [&str; 17] = [
 const UNKNOWN_TO_WEIR: [(&[&str], &str); 7] = [
     (&["netem"], "it imitates a path; `weir sim` has paths with a delay and with losses"),
     (
-        &["mq", "mqprio", "multiq", "taprio"],
-        "a link has one queue towards the device: import what is below one of its queues alone, \
-         as the root",
+        &["mqprio", "multiq", "taprio"],
+        "a link has one queue towards the device; `mq` is read, with a policy for each queue",
     ),
     (&["fq", "etf"], "it paces what this machine itself sends, by the stamps of sockets"),
     (&["fq_pie", "choke", "sfb", "hhf", "dualpi2"], "`fq_codel`, `pie` and `sfq` are read"),

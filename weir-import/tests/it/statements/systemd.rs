@@ -18,7 +18,7 @@ fn sections_of_disciplines_alone() {
                 "[CAKE]\nBandwidth=40M\nFlowIsolationMode=dual-dst-host\nNAT=yes",
                 CLOSE,
                 "`nat` is left out",
-                "hash = 'dstaddr'",
+                "isolate = 'flows within dstaddr'",
             ),
             (
                 "[TokenBucketFilter]\nRate=5M\nBurstBytes=15K\nLimitBytes=30000",
