@@ -300,6 +300,43 @@ fn roots_of_tc_with_classes() {
 }
 
 #[test]
+fn queues_of_a_device_and_buckets_below_classes() {
+    check(
+        "tc",
+        "@\nqdisc add dev a parent 7fff:1 handle 1: htb default 2\n\
+         class add dev a parent 1: classid 1:2 htb rate 4mbit\n\
+         qdisc add dev a parent 7fff:2 handle 2: htb default 9\n\
+         class add dev a parent 2: classid 2:3 htb rate 6mbit\n\
+         class add dev a parent 2: classid 2:9 htb rate 1mbit\n\
+         filter add dev a parent 2: protocol ip prio 1 u32 match ip src 10.0.0.1 flowid 2:3\n",
+        &[
+            ("qdisc replace dev a root handle 7fff: mq", CLOSE, "policy of its own", "# Interface a-1; [link]; rate = '4 Mbit/s'; "),
+            ("qdisc replace dev a root handle 7fff: mq", CLOSE, "by a hash", "# Interface a-2; [link]; rate = '7 Mbit/s'; "),
+        ],
+    );
+    check(
+        "tc",
+        "qdisc add dev a root handle 1: hfsc default 10\n\
+         class add dev a parent 1: classid 1:10 hfsc sc rate 5mbit\n\
+         class add dev a parent 1: classid 1:20 hfsc rt rate 1mbit\nqdisc add dev a parent @\n",
+        &[
+            (
+                "1:10 handle 10: tbf rate 3mbit burst 10k limit 30k",
+                CLOSE,
+                "upper limit of the class",
+                "ls_m2 = '5 Mbit/s'; ul_m2 = '3 Mbit/s'; rt_m2 = '3 Mbit/s'; queue = { limit = '30720 B' }",
+            ),
+            (
+                "1:20 handle 20: tbf rate 300kbit burst 10k limit 30k",
+                CLOSE,
+                "upper limit of the class",
+                "rt_m2 = '300 kbit/s'",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn filters_of_tc() {
     check(
         "tc",
