@@ -750,8 +750,8 @@ filter parent 1: protocol ip pref 5 u32 chain 0 fh 800::800 order 2048 key ht 80
   match c0a80000/ffff0000 at 16
     hash mask 000000ff at 16\x20
 filter parent 1: protocol ip pref 8 u32 chain 0 fh 802: ht divisor 1\x20
-filter parent 1: protocol ip pref 8 u32 chain 0 fh 802::800 order 2048 key ht 802 bkt 0 *flowid 1:10 not_in_hw\x20
-  match 00110000/00ff0000 at 8
+filter parent 1: protocol ip pref 8 u32 chain 0 fh 802::800 order 2048 key ht 802 bkt 0 *flowid 1:10 not_in_hw  (rule hit 42 success 7)
+  match 00110000/00ff0000 at 8 (success 7 )\x20
 ";
     let json = r#"[{"kind":"htb","handle":"1:","dev":"d0","root":true,"refcnt":3,"options":{"r2q":20,"default":"0x30","direct_packets_stat":0,"ver":"3.17","direct_qlen":1000},"stab":{"linklayer":"atm","overhead":24,"mpu":84,"mtu":2047,"tsize":512}},{"kind":"pfifo","handle":"10:","dev":"d0","parent":"1:10","options":{"limit":30}}]
 [{"class":"htb","handle":"1:10","parent":"1:1","leaf":"10:","prio":3,"quantum":3000,"rate":125000,"ceil":250000,"linklayer":"ethernet","burst":1600,"mpu":0,"cburst":1600,"level":0},{"class":"htb","handle":"1:1","root":true,"rate":4166625,"ceil":5000000,"burst":15360,"cburst":1600,"level":7},{"class":"htb","handle":"1:30","parent":"1:1","prio":0,"quantum":12500,"rate":250000,"ceil":250000,"burst":1600,"cburst":1600,"level":0}]
@@ -778,4 +778,13 @@ filter parent 1: protocol ip pref 8 u32 chain 0 fh 802::800 order 2048 key ht 80
         }
         assert!(import.lines.iter().all(|line| line.fate != Fate::Lost), "{:#?}", import.lines);
     }
+}
+
+#[test]
+fn the_root_of_hfsc_that_tc_shows_is_no_class() {
+    let text = "qdisc hfsc 1: dev d0 root refcnt 2 default 0x3\n\
+                class hfsc 1: root\n\
+                class hfsc 1:3 parent 1: ls m1 0bit d 0us m2 8Mbit\n";
+    let policy = &read(text, None).policies[0].policy;
+    assert!(policy.contains("[class.1-3]") && !policy.contains("1-0"), "{policy}");
 }

@@ -295,7 +295,7 @@ impl File {
                 let note = "each address may send so much and no more: write a class for each, by \
                             hand or by `[template]`, with that `ceil`";
                 reading.lost(line, format!("`pcq-rate={}`: {note}", word.text));
-            } else {
+            } else if !["0", "0bps", "0s"].contains(&word.text.as_str()) {
                 reading.approximated(line, format!("`{key}={}` has no counterpart", word.text));
             }
         }

@@ -323,7 +323,7 @@ fn qdisc(
 ) -> Option<()> {
     let place = Place::read(words, reading)?;
     if place.hook || place.handle.is_some_and(|handle| handle.0 == HOOKS) {
-        reading.lost(line, ARRIVING);
+        reading.noted(line, "a hook for other filters, which say what they do");
         return None;
     }
     let parent = place.parent.filter(|_| !place.at_root);

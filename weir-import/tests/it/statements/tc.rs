@@ -579,8 +579,14 @@ fn lines_of_tc() {
          # class 1:10 is web\n: class voip\n",
         &[
             ("tc qdisc show dev a", KEPT, "only shows", "[class.web]"),
-            ("tc qdisc add dev a ingress", LOST, "their own direction", "[class.web]"),
-            ("tc qdisc add dev a handle ffff: clsact", LOST, "`police`", "[class.web]"),
+            ("tc qdisc add dev a ingress", KEPT, "a hook", "[class.web]"),
+            ("tc qdisc add dev a handle ffff: clsact", KEPT, "a hook", "[class.web]"),
+            (
+                "tc filter add dev a parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev ifb0",
+                KEPT,
+                "leave by `ifb0`",
+                "[class.web]",
+            ),
             (
                 "tc filter add dev a parent ffff: protocol ip u32 match u32 0 0 police rate 1mbit burst 9k",
                 LOST,
