@@ -236,8 +236,7 @@ fn flat(
         let own = handle(0x10, id);
         let options = options(&class.params);
         writer.named(&own, &class.name);
-        writer
-            .command(format!("class add dev {device} parent 10: classid {own} {kind} {options}"));
+        writer.command(format!("class add dev {device} parent 10: classid {own} {kind} {options}"));
         let row = writer.exported(id, own);
         exported.push(row);
     }

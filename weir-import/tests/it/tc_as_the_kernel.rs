@@ -471,7 +471,10 @@ fn disciplines_that_were_refused_are_read() {
     ];
     let wanted = [
         ("", "scheduler = \"qfq-plus\""),
-        ("1-1", "weight = 5\nmaxpkt = \"2000 B\"\nqueue = { limit = \"1000 packets\" }\ndefault = true"),
+        (
+            "1-1",
+            "weight = 5\nmaxpkt = \"2000 B\"\nqueue = { limit = \"1000 packets\" }\ndefault = true",
+        ),
         ("1-2", "weight = 10"),
     ];
     check_lines(text, Some("10 Mbit/s"), &fates, &wanted);

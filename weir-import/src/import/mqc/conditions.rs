@@ -112,7 +112,8 @@ fn condition(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<C
 }
 
 impl AccessList {
-    /// Reads `permit | deny PROTOCOL SOURCE [PORTS] DESTINATION [PORTS] [dscp D]`, or a standard entry.
+    /// Reads `permit | deny PROTOCOL SOURCE [PORTS] DESTINATION [PORTS] [dscp D]`, or a standard
+    /// entry.
     pub(super) fn entry(&mut self, words: &mut Words, line: LineId, reading: &mut Reading) {
         match words.take().map_or_else(String::new, |word| word.text).as_str() {
             "remark" | "description" => {}
@@ -189,7 +190,8 @@ fn prefix(words: &mut Words) -> Option<Option<Addresses>> {
     }
     if let Some((host, length)) = word.split_once('/') {
         let length = number(length)?;
-        return Addresses::network(host.parse().ok()?, length).map(|all| (length > 0).then_some(all));
+        return Addresses::network(host.parse().ok()?, length)
+            .map(|all| (length > 0).then_some(all));
     }
     let address: Ipv4Addr = word.parse().ok()?;
     let wildcard = words.peek().and_then(|word| word.parse::<Ipv4Addr>().ok());

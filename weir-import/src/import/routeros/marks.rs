@@ -20,7 +20,7 @@ pub(super) struct Marks {
     rules: Vec<Mangle>,
     /// The conditions of the packets of each connection's mark.
     connections: BTreeMap<String, Vec<Conditions>>,
-    /// The addresses of each list.
+    /// What `src-address-list` and `dst-address-list` name.
     lists: BTreeMap<String, Addresses>,
 }
 
@@ -95,8 +95,10 @@ impl Marks {
         let mut any = vec![Conditions::default()];
         for (key, word) in values {
             let lost = || key.clone();
-            let (text, negated) =
-                word.text.strip_prefix('!').map_or((word.text.as_str(), false), |text| (text, true));
+            let (text, negated) = word
+                .text
+                .strip_prefix('!')
+                .map_or((word.text.as_str(), false), |text| (text, true));
             let ranges = |found: Option<Ranges>, most: u128| match (found, negated) {
                 (Some(found), true) => Some(found.not(most)),
                 (found, _) => found,
@@ -228,8 +230,15 @@ const PASSED: [&str; 13] = [
     "in-interface-list",
     "place-before",
 ];
-const PROTOCOLS: [(&str, u64); 7] =
-    [("icmp", 1), ("igmp", 2), ("tcp", 6), ("udp", 17), ("gre", 47), ("ipsec-esp", 50), ("icmpv6", 58)];
+const PROTOCOLS: [(&str, u64); 7] = [
+    ("icmp", 1),
+    ("igmp", 2),
+    ("tcp", 6),
+    ("udp", 17),
+    ("gre", 47),
+    ("ipsec-esp", 50),
+    ("icmpv6", 58),
+];
 const PORT: u128 = 65_535;
 const OF_CONNECTIONS: &str = "the mark of a connection stands for the packets of both directions \
                               that meet the rule, decided packet by packet";

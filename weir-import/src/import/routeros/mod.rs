@@ -7,17 +7,17 @@
 
 mod marks;
 
-use super::super::lines::{LineId, Reading};
-use super::super::sketch::{Class, Key, Rule, Sketch, quoted, rate_value};
-use super::super::words::{Word, bad_value, number, split_quoted, with_letter};
-use super::super::{Fate, Language, Options};
+use super::lines::{LineId, Reading};
+use super::sketch::{Class, Key, Rule, Sketch, quoted, rate_value};
+use super::words::{Word, bad_value, number, split_quoted, with_letter};
+use super::{Fate, Language, Options};
+use marks::Marks;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use marks::Marks;
 use weir_policy::codes;
 use weir_policy::finding::Span;
 
-pub(in crate::import) const LANGUAGE: Language =
+pub(super) const LANGUAGE: Language =
     Language { name: "routeros", summary: "an export of RouterOS with `/queue simple`", read };
 
 /// A simple queue, with the values of uploads and of downloads.

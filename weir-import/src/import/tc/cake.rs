@@ -160,12 +160,7 @@ const BY_HOST: [Isolation; 5] = [
         by: "source and destination",
         flows: false,
     },
-    Isolation {
-        word: "dual-srchost",
-        hash: "flows within srcaddr",
-        by: "source",
-        flows: true,
-    },
+    Isolation { word: "dual-srchost", hash: "flows within srcaddr", by: "source", flows: true },
     Isolation {
         word: "dual-dsthost",
         hash: "flows within dstaddr",

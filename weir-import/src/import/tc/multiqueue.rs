@@ -52,5 +52,5 @@ fn is_below(one: &Qdisc, majors: &BTreeSet<u16>) -> bool {
 /// The kernel's word for a root that only holds the queues.
 const MULTIQUEUE: &str = "mq";
 const ALONE: &str = "`mq` shapes nothing: it gives each queue of the device a plain one";
-const APART: &str = "each queue of the device becomes a policy of its own; which packet goes to which \
-                     queue, the kernel and the device decide by a hash";
+const APART: &str = "each queue of the device becomes a policy of its own; which packet goes to \
+                     which queue, the kernel and the device decide by a hash";

@@ -85,7 +85,7 @@ fn queue_trees() {
                 "add action=mark-packet chain=forward connection-mark=web new-packet-mark=m",
                 KEPT,
                 "",
-                "{ proto = 6, dport = '80' },;     { proto = 6, sport = '80' },",
+                "{ proto = 6, sport = '80' },;     { proto = 6, dport = '80' },",
             ),
             (
                 "add action=mark-packet chain=forward src-address-list=lab new-packet-mark=m",
@@ -109,10 +109,20 @@ fn queue_trees() {
                 "add action=mark-packet chain=prerouting in-interface=ether1 new-packet-mark=m",
                 CLOSE,
                 "one direction",
-                "match = [;     {  },; ]",
+                "[class.q]; ",
             ),
-            ("add action=mark-packet chain=forward dscp=8 new-packet-mark=n", KEPT, "no queue", "!match"),
-            ("add action=mark-packet chain=forward layer7-protocol=x new-packet-mark=m", LOST, "`layer7-protocol`", "!match"),
+            (
+                "add action=mark-packet chain=forward dscp=8 new-packet-mark=n",
+                KEPT,
+                "no queue",
+                "!match",
+            ),
+            (
+                "add action=mark-packet chain=forward layer7-protocol=x new-packet-mark=m",
+                LOST,
+                "`layer7-protocol`",
+                "!match",
+            ),
             ("add action=change-dscp chain=forward new-dscp=8", LOST, "no mark", "!match"),
         ],
     );

@@ -75,7 +75,7 @@ fn sections_of_classes() {
             ),
             ("[NetworkEmulator]\nParent=1:30\nDelaySec=9ms", LOST, "no `netem`", "1-30"),
             ("[FairQueueing]\nParent=1:30\nPacing=yes", LOST, "no `fq`", "1-30"),
-            ("[QDisc]\nParent=clsact", LOST, "arriving packets", "1-30"),
+            ("[QDisc]\nParent=clsact", KEPT, "a hook", "1-30"),
             ("[Network]\nDHCP=yes", LOST, "orders and shapes no packets", "1-30"),
         ],
     );

@@ -310,8 +310,18 @@ fn queues_of_a_device_and_buckets_below_classes() {
          class add dev a parent 2: classid 2:9 htb rate 1mbit\n\
          filter add dev a parent 2: protocol ip prio 1 u32 match ip src 10.0.0.1 flowid 2:3\n",
         &[
-            ("qdisc replace dev a root handle 7fff: mq", CLOSE, "policy of its own", "# Interface a-1; [link]; rate = '4 Mbit/s'; "),
-            ("qdisc replace dev a root handle 7fff: mq", CLOSE, "by a hash", "# Interface a-2; [link]; rate = '7 Mbit/s'; "),
+            (
+                "qdisc replace dev a root handle 7fff: mq",
+                CLOSE,
+                "policy of its own",
+                "# Interface a-1; [link]; rate = '4 Mbit/s'; ",
+            ),
+            (
+                "qdisc replace dev a root handle 7fff: mq",
+                CLOSE,
+                "by a hash",
+                "# Interface a-2; [link]; rate = '7 Mbit/s'; ",
+            ),
         ],
     );
     check(
