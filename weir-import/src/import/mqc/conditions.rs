@@ -297,6 +297,10 @@ impl Condition {
             }
             Condition::Not(one) => {
                 let others = one.rules(file, (line, depth), reading)?;
+                if others.iter().any(|one| one.vlans.is_some()) {
+                    reading.lost(line, "Weir's rules take one VLAN, and no list of others");
+                    return None;
+                }
                 Some(without(vec![Conditions::default()], &others))
             }
         }

@@ -93,6 +93,7 @@ impl Marks {
             one.version = Some(Version::Six);
         }
         let mut any = vec![Conditions::default()];
+        let of_connection = values.contains_key("new-connection-mark");
         for (key, word) in values {
             let lost = || key.clone();
             let (text, negated) = word
@@ -137,6 +138,8 @@ impl Marks {
                     any = self.connections.get(text).cloned().ok_or_else(lost)?;
                 }
                 key if PASSED.contains(&key) => {}
+                // Any packet may be the one by which the firewall first sees the connection.
+                "connection-state" if of_connection => {}
                 _ => return Err(lost()),
             }
         }

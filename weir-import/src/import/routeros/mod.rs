@@ -41,6 +41,13 @@ struct Queue {
     marks: Option<Vec<String>>,
 }
 
+impl Queue {
+    /// Returns whether its packets are those that no rule marks.
+    fn takes_rest(&self) -> bool {
+        self.marks.as_ref().is_some_and(|marks| marks.iter().any(|mark| mark == NO_MARK))
+    }
+}
+
 /// The values of a line `add`.
 type Values = BTreeMap<String, Word>;
 
@@ -387,6 +394,12 @@ impl File {
             sketch.under_link(first);
             return sketch;
         }
+        if let Some(queue) = self.queues.iter().find(|queue| queue.takes_rest()) {
+            let at = sketch.classes.iter().position(|class| class.line == queue.line);
+            sketch.classes[at.unwrap_or_default()].default = true;
+            sketch.under_link(first);
+            return sketch;
+        }
         let tops = (0..order.len()).filter(|at| sketch.classes[*at].parent.is_none());
         let most = tops.map(|at| Some(self.queues[order[at]].most[side]).filter(|most| *most > 0));
         let taken = most.map(|most| most.unwrap_or(link)).fold(0, u64::saturating_add);
@@ -665,6 +678,8 @@ const BUILT_IN: [(&str, &str, &str, &str); 12] = [
 ];
 const OF_MARKS: &str = "its packets have a mark of the router's firewall, which is not in them: \
                         write the conditions of the mark as `match` in a class";
+/// The mark of packets that no rule marks.
+const NO_MARK: &str = "no-mark";
 /// The rate of a queue without `limit-at`.
 const LEAST_RATE: u64 = 10_000;
 /// Bound: simple queues of a file; further ones are reported as lost.

@@ -28,6 +28,7 @@ fn conditions_of_class_maps() {
             (" match not dscp ef", KEPT, "", "{ dscp = [0, 1, 2, 3"),
             (" match not dscp ef", KEPT, "", "44, 45, 47, 48,"),
             (" match not access-group name L", KEPT, "", "{ proto = 6, sport = '0-21' }"),
+            (" match not vlan 7", LOST, "one VLAN", "10 Mbit/s"),
             (" match not qos-group 3", LOST, "cannot match `qos-group`", "10 Mbit/s"),
             (" match qos-group 3", LOST, "cannot match `qos-group`", "10 Mbit/s"),
             (" match dscp 77", LOST, "not known here", "10 Mbit/s"),

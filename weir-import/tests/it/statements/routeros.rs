@@ -59,8 +59,8 @@ fn queue_trees() {
     let file = |mangle: &str, tree: &str| {
         format!(
             "/ip firewall address-list\nadd address=10.0.9.0/24 list=lab\n/ip firewall mangle\n\
-             add action=mark-connection chain=prerouting dst-port=80 new-connection-mark=web \
-             protocol=tcp\n{mangle}\n/queue tree\n\
+             add action=mark-connection chain=prerouting connection-state=new dst-port=80 \
+             new-connection-mark=web protocol=tcp\n{mangle}\n/queue tree\n\
              add max-limit=50M name=down parent=ether2\n{tree}\n"
         )
     };
@@ -133,11 +133,19 @@ fn queue_trees() {
     check(
         "routeros",
         &file(marks, &format!("{queue}\n@")),
-        &[(
-            "add max-limit=1M name=r packet-mark=n parent=down queue=pcq-download-default",
-            CLOSE,
-            "addresses take turns",
-            "[class.r]; parent = 'down'; rate = '10 kbit/s'; ceil = '1 Mbit/s'; prio = 7; ",
-        )],
+        &[
+            (
+                "add max-limit=2M name=r packet-mark=no-mark parent=down",
+                KEPT,
+                "",
+                "prio = 7; queue = { limit = '10 packets' }; default = true; ",
+            ),
+            (
+                "add max-limit=1M name=r packet-mark=n parent=down queue=pcq-download-default",
+                CLOSE,
+                "addresses take turns",
+                "[class.r]; parent = 'down'; rate = '10 kbit/s'; ceil = '1 Mbit/s'; prio = 7; ",
+            ),
+        ],
     );
 }
