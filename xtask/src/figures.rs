@@ -32,7 +32,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 39] = [
+const PARTS: [Part; 43] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -42,6 +42,16 @@ const PARTS: [Part; 39] = [
         name: "live",
         measures: "forwarding through private networks beside the kernel (2 min; root)",
         run: |root| weir(root, &["bench", "--live", "--seconds", "60"]),
+    },
+    Part {
+        name: "workers",
+        measures: "every live row of a link with a worker for each port (10 min; root)",
+        run: |root| {
+            let rows =
+                |package| live_test(root, &["--package", package, "--test", "live"], WORKERS);
+            let verdicts = ["weir-link", "weir"].map(rows);
+            verdicts.into_iter().find(|one| *one != Verdict::Holds).unwrap_or(Verdict::Holds)
+        },
     },
     Part {
         name: "overload",
@@ -170,6 +180,15 @@ const PARTS: [Part; 39] = [
         },
     },
     Part {
+        name: "small-bursts",
+        measures: "bounds of 1000 policies with small bursts beside the worst found (4 min)",
+        run: |root| {
+            let test =
+                ["--package", "weir-sim", "--test", "it", "small_bursts::", "--", "--nocapture"];
+            live_test(root, &test, SMALL_BURSTS)
+        },
+    },
+    Part {
         name: "flent",
         measures: "Flent from PyPI opens Weir's files and draws them (3 min; needs PyPI)",
         run: |root| program(root, Path::new("bench/flent/run.sh"), &[]),
@@ -193,6 +212,16 @@ const PARTS: [Part; 39] = [
         name: "lsp",
         measures: "from a keystroke to the diagnostics of a policy of 5000 classes (10 s)",
         run: |root| program(root, Path::new("bench/lsp/run.sh"), &[]),
+    },
+    Part {
+        name: "top",
+        measures: "from a key to the screen of `weir top`, 2 x 5000 classes (1 min; root)",
+        run: |root| program(root, Path::new("bench/top/run.sh"), &[]),
+    },
+    Part {
+        name: "home",
+        measures: "what `weir init` promises, on real packets: shares, a ping, a call (4 min; root)",
+        run: |root| program(root, Path::new("bench/home/run.sh"), &[]),
     },
     Part {
         name: "notebooks",
@@ -294,7 +323,7 @@ pub fn run_packetdrill(root: &Path, folder: &str) -> bool {
 
 /// Prints the names of the parts and what they measure.
 pub fn list() -> bool {
-    PARTS.iter().for_each(|part| println!("{:<11} {}", part.name, part.measures));
+    PARTS.iter().for_each(|part| println!("{:<12} {}", part.name, part.measures));
     true
 }
 
@@ -307,7 +336,7 @@ fn summarise(outcomes: &[(&str, Duration, Verdict)]) {
             Verdict::Unmeasured(why) => why,
             Verdict::LeftOut(why) => why,
         };
-        println!("{name:<11}{:>8.1} s  {outcome}", spent.as_secs_f64());
+        println!("{name:<12}{:>8.1} s  {outcome}", spent.as_secs_f64());
     }
 }
 
@@ -340,7 +369,10 @@ fn weir(root: &Path, arguments: &[&str]) -> Verdict {
 /// Runs the long form of every random test.
 fn laws(root: &Path) -> Verdict {
     let run = |(setting, package, tests): &(&str, &str, &[&str])| {
-        live_test(root, &[&["--package", package, "--test", "it", "--"], *tests].concat(), setting)
+        // The laws of the run loop are beside it.
+        let target: &[&str] = if *package == "weir-link" { &["--lib"] } else { &["--test", "it"] };
+        let test = [&["--package", package], target, &["--"], *tests].concat();
+        live_test(root, &test, setting)
     };
     // All run, whatever came of the ones before.
     let verdicts: Vec<Verdict> = LAWS.iter().map(run).collect();
@@ -394,6 +426,7 @@ const LAWS: &[(&str, &str, &[&str])] = &[
     ("WEIR_LAWS=100000", "weir-import", &["import::a_round_trip"]),
     ("WEIR_PF=10000", "weir-import", &["pf_as_pf::"]),
     ("WEIR_LAWS=10000", "weir-tcp", &["laws::", "theory::"]),
+    ("WEIR_LAWS=10000", "weir-link", &["bridge::laws::"]),
     ("WEIR_BOUNDS=10000", "weir-sim", &["bounds::"]),
     ("WEIR_EFFECTIVE=10000", "weir-sim", &["effective::"]),
 ];
@@ -405,11 +438,16 @@ const NO_SCRIPTS: &str = "left out: the scripts are not part of this repository;
 /// The instruction counts of the repository.
 const INSTRUCTIONS: &str = "bench/instructions.json";
 
+/// The workers of each link of the testbed.
+const WORKERS: &str = "WEIR_WORKERS=2";
+
 /// How many scripts the kernel and the import are compared on.
 const SCRIPTS: &str = "WEIR_TC_SCRIPTS=1000";
 
 /// How many policies the least rates are compared on.
 const POLICIES: &str = "WEIR_AT_LEAST=1000";
+/// How many policies with small bursts are tried.
+const SMALL_BURSTS: &str = "WEIR_SMALL_BURSTS=1000";
 /// The changes of each link whose memory is measured.
 const SETS: &str = "WEIR_SETS=500";
 

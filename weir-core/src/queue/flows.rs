@@ -16,7 +16,7 @@
 //! is that of its chain plus, if the leaf's first packet is its own, that packet.
 
 use super::Limit;
-use super::hosts::{HostAccounts, Hosts, HostsPlan};
+use super::hosts::{HOSTS_MAX, HostAccounts, Hosts, HostsPlan};
 use super::ring::{Ring, RingPlan};
 use super::store::{NONE, Slot};
 use crate::account::Count;
@@ -136,6 +136,12 @@ impl FlowQueues {
             joined: None,
             passes: false,
         }
+    }
+
+    /// Returns the most flows, and hosts, that have a queue of their own.
+    pub(super) fn places(&self) -> (u32, u32) {
+        let hosts = if self.numbers_flows() { HOSTS_MAX as u32 } else { 0 };
+        (self.room.queues, hosts)
     }
 
     /// Lets the next packet pass the flows by: none waits, and Linux would send it unseen.
