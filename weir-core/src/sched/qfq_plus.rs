@@ -661,7 +661,10 @@ const BLOCKED: usize = 2;
 const RENEWAL: u64 = 1 << 61;
 const NOTHING: u32 = u32::MAX;
 
-state!(Leaf { aggregate, deficit, head; kept: weight });
+state!(Leaf {
+    aggregate, deficit, head; kept: weight;
+    check: |leaf: &Self| leaf.deficit.unsigned_abs() <= 1 << 40
+});
 state!(Turns { leaves, count; check: |turns: &Self| u32::from(turns.count) <= MEMBERS_MAX });
 state!(Aggregate {
     weight, longest, members, start, finish, granted, budget, turns;
