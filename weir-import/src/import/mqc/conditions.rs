@@ -325,8 +325,10 @@ fn without(rules: Rules, others: &Rules) -> Rules {
 const DEPTH_MAX: usize = 16;
 /// Bound: rules of a class; a class with more is lost.
 const RULES_MAX: usize = 4096;
-/// Protocols that `match protocol` names: ethertype, number and port.
-const PROTOCOLS: [(&str, Option<Version>, Option<u64>, Option<u64>); 14] = [
+/// A protocol that `match protocol` names: its ethertype, number and port.
+type Named = (&'static str, Option<Version>, Option<u64>, Option<u64>);
+
+const PROTOCOLS: [Named; 14] = [
     ("ip", Some(Version::Four), None, None),
     ("ipv6", Some(Version::Six), None, None),
     ("arp", Some(Version::Arp), None, None),
