@@ -1,8 +1,9 @@
 """Compares the decisions of Linux's qdiscs with Weir's, packet by packet.
 
-    decisions.py DIR WEIR [CASE...]
+    decisions.py DIR WEIR [--again] [CASE...]
 
-DIR is what ../build.sh made, WEIR the program. Each case is a tc script and packets with their times.
+DIR is what ../build.sh made, WEIR the program; with `--again` only Weir runs, beside what the kernel
+did in the run before. Each case is a tc script and packets with their times.
 The kernel runs it in an emulated machine whose clock counts instructions; Weir reads the same script
 with `weir import tc` and replays the same packets, at the times at which the kernel was given them,
 with `weir replay`. Prints for each case the part of places in the order of departures that hold a
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
+CONSOLE = "console.txt"
 MS = 1_000_000
 LINE = 3_000_000
 # Cases of schedulers are as many times slower, so that what the kernel takes for a packet or to wake
@@ -82,6 +84,11 @@ def by_port(handle, *classes):
     )
 
 
+def caught(handle, klass):
+    """The filter that leads all else to a class, which the kernel would drop and Weir give a class of its own."""
+    return f"filter add dev v0 parent {handle} protocol all prio 9 u32 match u32 0 0 flowid {klass}\n"
+
+
 def deep(*classes):
     """Queues without end at the leaves, so that only the scheduler decides."""
     return "".join(
@@ -89,8 +96,6 @@ def deep(*classes):
     )
 
 
-QFQ = "no goal: Linux has QFQ+, Weir QFQ"
-AHEAD = "no goal: CoDel decides later, and one drop decided otherwise moves all places behind it"
 MIXED = (64, 200, 576, 1000, 1514)
 
 
@@ -156,7 +161,14 @@ class add dev v0 parent 1:1 classid 1:40 hfsc rt rate 200kbit ls rate 200kbit
 class add dev v0 parent 1: classid 1:10 qfq weight 2
 class add dev v0 parent 1: classid 1:20 qfq weight 1
 class add dev v0 parent 1: classid 1:30 qfq weight 5
-""" + by_port("1:", "1:10", "1:20", "1:30") + deep("1:10", "1:20", "1:30")
+""" + by_port("1:", "1:10", "1:20", "1:30") + caught("1:", "1:30") + deep("1:10", "1:20", "1:30")
+    # Nine of a kind are more than an aggregate holds; others have longer packets than they say.
+    aggregates = "qdisc add dev v0 root handle 1: qfq\n" + "".join(
+        f"class add dev v0 parent 1: classid 1:{10 + at} qfq weight {weight} {longest}\n"
+        for at, (weight, longest) in enumerate([(3, "")] * 9 + [(7, "maxpkt 600"), (7, "maxpkt 600"), (40, "")])
+    )
+    many = [f"1:{10 + at}" for at in range(12)]
+    aggregates += by_port("1:", *many) + caught("1:", "1:10") + deep(*many)
     drr = """qdisc add dev v0 root handle 1: drr
 class add dev v0 parent 1: classid 1:10 drr quantum 3028
 class add dev v0 parent 1: classid 1:20 drr quantum 1514
@@ -201,12 +213,12 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
         Case("hfsc-bent", bent, on_and_off[:180], shapes=True, places=0.999, seconds=10),
         Case("hfsc-limits", limits + deep("1:10", "1:20", "1:30", "1:40"), on_and_off, shapes=True, places=0.999, seconds=10),
         Case("hfsc-drops", limits + shallow, on_and_off, shapes=True, places=0.999, seconds=10),
-        Case("qfq", qfq, three, no_goal=QFQ, seconds=8),
-        Case("qfq-equal", qfq, [Flow(p, 2e6) for p in (5001, 5002, 5003)], no_goal=QFQ, seconds=8),
+        Case("qfq", qfq, three, places=0.999, seconds=8),
+        Case("qfq-equal", qfq, [Flow(p, 2e6) for p in (5001, 5002, 5003)], places=0.999, seconds=8),
+        Case("qfq-aggregates", aggregates, [Flow(5001 + at, 4e5, MIXED) for at in range(12)], places=0.999, seconds=8),
         Case("tbf-drops", tbf.replace("30mb", "30kb"), two(2e6, lengths=MIXED), shapes=True, places=0.999, seconds=8),
         Case("tbf-latency", tbf.replace("10kb limit 30mb", "4kb latency 400ms"), two(2e6), shapes=True, places=0.999, seconds=8),
-        # CoDel decides here when a packet leaves, in the kernel as soon as TBF looks at it.
-        Case("tbf-fq-codel", tbf.replace("30mb", "60kb") + "qdisc add dev v0 parent 1:1 handle 10: fq_codel flows 16384 target 5ms interval 100ms\n", [Flow(p, 8e5, MIXED) for p in range(5001, 5006)], shapes=True, no_goal=AHEAD, seconds=8),
+        Case("tbf-fq-codel", tbf.replace("30mb", "60kb") + "qdisc add dev v0 parent 1:1 handle 10: fq_codel flows 16384 target 5ms interval 100ms\n", [Flow(p, 8e5, MIXED) for p in range(5001, 5006)], shapes=True, places=0.999, seconds=8),
         Case("prio-sparse", at_three.format(fq_codel), sparse, places=0.999, seconds=8),
         Case("prio-full", at_three.format(limited), full, places=0.999, seconds=8),
         Case("prio-middle", at_two, [Flow(5001, 4e5, (200,)), Flow(5002, 1.5e6, MIXED), *(Flow(p, 4e5, MIXED) for p in range(5003, 5006))], places=0.999, seconds=8),
@@ -245,8 +257,8 @@ def arrivals(case):
     return sorted(rows)
 
 
-def run_kernel(folder, chosen):
-    """Boots the guest once; returns for each case the times at which packets came and left."""
+def boot(folder, chosen):
+    """Boots the guest once with the cases; keeps what it prints."""
     guest = folder / "ird"
     subprocess.run(["gcc", "-O2", "-Wall", "-static", "-o", guest / "bin/paced", HERE / "paced.c"], check=True)
     modules = next((folder / "unpacked/lib/modules").glob("*/kernel"))
@@ -265,11 +277,17 @@ def run_kernel(folder, chosen):
         base.with_suffix(".rate").write_text(str(0 if case.shapes else LINE // case.slow))
         rows = arrivals(case)
         base.with_suffix(".packets").write_text("".join("%d %d %d\n" % row for row in rows))
-    environment = os.environ | {"WEIR_TWIN_SHIFT": "1"}
+    environment = os.environ | {"WEIR_TWIN_SHIFT": "1", "WEIR_TWIN_SECONDS": "5400"}
     booted = subprocess.run([HERE.parent / "boot.sh", folder], capture_output=True, text=True, env=environment)
-    (folder / "console.txt").write_text(booted.stdout + booted.stderr)
+    (folder / CONSOLE).write_text(booted.stdout + booted.stderr)
+    if booted.returncode:
+        raise SystemExit(f"the guest ended with {booted.returncode}: {folder / CONSOLE}")
+
+
+def read_console(text):
+    """Returns for each case the times at which packets came and left in the guest."""
     found, rows, name = {}, None, None
-    for line in booted.stdout.replace("\r", "").splitlines():
+    for line in text.replace("\r", "").splitlines():
         if "== " in line:
             name = line.split("== ", 1)[1].partition("-")[2]
             rows = found.setdefault(name, []) if name else None
@@ -282,8 +300,6 @@ def run_kernel(folder, chosen):
             said += line
         elif rows is not None and line.count(" ") == 1:
             rows.append(tuple(int(word) for word in line.split()))
-    if booted.returncode:
-        raise SystemExit(f"the guest ended with {booted.returncode}: {folder / 'console.txt'}")
     return found
 
 
@@ -389,8 +405,12 @@ def compare(case, rows, kernel, ours):
 def main():
     folder, weir, *names = sys.argv[1:]
     folder = Path(folder).resolve()
+    again = "--again" in names
+    names = [name for name in names if name != "--again"]
     chosen = [case for case in cases() if not names or case.name in names or case.name == "idle"]
-    found = run_kernel(folder, chosen)
+    if not again:
+        boot(folder, chosen)
+    found = read_console((folder / CONSOLE).read_text())
     idle = found["idle"]
     # What the kernel needs from the call to the device.
     way = int(statistics.median(departed - offered for offered, departed in idle if departed >= 0))
@@ -400,7 +420,7 @@ def main():
     for case in chosen:
         rows, kernel = arrivals(case), found[case.name]
         if len(rows) != len(kernel):
-            raise SystemExit(f"{case.name}: {len(kernel)} of {len(rows)} packets in {folder / 'console.txt'}")
+            raise SystemExit(f"{case.name}: {len(kernel)} of {len(rows)} packets in {folder / CONSOLE}")
         ours = run_weir(weir, case, rows, [offered + way for offered, _ in kernel], folder)
         holds &= compare(case, rows, kernel, ours)
     sys.exit(0 if holds else 1)

@@ -26,6 +26,7 @@ impl<S: Discipline> Link<S> {
             explainer,
             retired,
             leaving,
+            looked_at,
             plan,
         } = self;
         seal(to, Kind::Link, *plan, |to| {
@@ -40,6 +41,7 @@ impl<S: Discipline> Link<S> {
             save_rows(dropped, to);
             retired.save(to);
             leaving.save(to);
+            looked_at.save(to);
             explainer.is_some().save(to);
             if let Some(explainer) = explainer {
                 explainer.save(to);
@@ -60,6 +62,7 @@ impl<S: Discipline> Link<S> {
         load_rows(&mut self.dropped, from, usize::MAX)?;
         self.retired.load(from)?;
         self.leaving.load(from)?;
+        self.looked_at.load(from)?;
         let mut explains = false;
         explains.load(from)?;
         let explainer = || Box::new(Explainer::new(self.queues.leaf_count(), self.now));
@@ -79,12 +82,13 @@ impl<S: Discipline> Link<S> {
         // No call is due before now while a packet waits.
         let is_due = self.queues.packets() == 0 || self.due >= self.now;
         let on_wire = self.leaving.iter().all(|row| row.1.index() < leaves);
+        let is_leaf = self.looked_at.is_none_or(|leaf| leaf.index() < leaves);
         let in_order = self.leaving.iter().is_sorted_by_key(|row| row.0);
         let on_line = self.leaving.back().is_none_or(|row| row.0 <= self.line.finished());
         let free = self.line.ready_at().max(self.now);
         let explained = self.explainer.as_ref().is_none_or(|explainer| explainer.is_sound(free));
         // Drops and sojourns that were not taken yet may name leaves of before a change.
-        if !(is_due && on_wire && in_order && on_line && explained) {
+        if !(is_due && is_leaf && on_wire && in_order && on_line && explained) {
             return Err(StateError::Invalid("link"));
         }
         let all = || (0..leaves as u32).map(LeafId);

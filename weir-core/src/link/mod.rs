@@ -185,6 +185,8 @@ pub struct Link<S> {
     /// When each packet that was handed out has left the wire; only for a scheduler with
     /// [`Calls::completions`](crate::sched::Calls::completions).
     leaving: VecDeque<(Instant, LeafId, Bytes)>,
+    /// The leaf whose dropper has decided already that its first packet is sent.
+    looked_at: Option<LeafId>,
     /// [`LinkPlan::fingerprint`] of its plan, for checkpoints.
     plan: u64,
 }
@@ -217,6 +219,7 @@ impl<S: Discipline> Link<S> {
             explainer: None,
             retired: LeafAccount::default(),
             leaving: VecDeque::new(),
+            looked_at: None,
             plan: plan.fingerprint(),
         })
     }
@@ -350,6 +353,7 @@ impl<S: Discipline> AnyLink for Link<S> {
         grafted: Grafted<'_>,
         spare: &mut Spare,
     ) -> Result<(), RefitError> {
+        self.looked_at = None;
         self.refit_at(now, plan, grafted, spare)
     }
 
@@ -360,6 +364,7 @@ impl<S: Discipline> AnyLink for Link<S> {
         grafted: (Grafted<'_>, LeafId),
         spare: &mut Spare,
     ) -> Result<(), RefitError> {
+        self.looked_at = None;
         self.remove_at(now, plan, grafted, spare)
     }
 

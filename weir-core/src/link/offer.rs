@@ -147,6 +147,7 @@ impl<S: Discipline> Link<S> {
             let first = self.queues.first(leaf);
             self.explain_drop(now, leaf, &first, reason);
         }
+        self.looked_at = self.looked_at.filter(|&looked| position > 0 || looked != leaf);
         let (entry, first) = self.queues.evict(leaf, position, reason);
         self.report_drop(now, leaf, &entry, reason);
         if let Some(explainer) = self.explainer.as_mut().filter(|_| position > 0) {
@@ -164,6 +165,7 @@ impl<S: Discipline> Link<S> {
             let first = self.queues.first(leaf);
             self.explain_drop(now, leaf, &first, reason);
         }
+        self.looked_at = self.looked_at.filter(|&looked| looked != leaf);
         let (entry, next) = self.queues.evict(leaf, 0, reason);
         self.queues.check_emptied(now, leaf);
         self.report_drop(now, leaf, &entry, reason);

@@ -32,6 +32,11 @@ impl<S: Discipline> Link<S> {
                     }
                 }
                 Selection::At(instant) => {
+                    if let Some(leaf) = self.scheduler.looks_at()
+                        && !self.stays_first(now, leaf)
+                    {
+                        continue;
+                    }
                     self.due = self.wait_until(now, instant);
                     return Poll::At(self.due);
                 }
@@ -62,21 +67,35 @@ impl<S: Discipline> Link<S> {
         self.release_by_dropper(now, leaf)
     }
 
-    /// Hands out or drops the first packet of `leaf`, as its dropper decides.
+    /// Hands out or drops the first packet of `leaf`, as its dropper decides or has decided.
     #[inline(never)]
     fn release_by_dropper(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
+        if !self.stays_first(now, leaf) {
+            return None;
+        }
+        self.looked_at = None;
+        let (entry, next) = self.queues.send(leaf);
+        let departure = self.depart(now, leaf, &entry, next);
+        self.queues.check_emptied(now, leaf);
+        Some(departure)
+    }
+
+    /// Lets the dropper of `leaf` decide about its first packet, unless it has already; returns
+    /// false if the packet is dropped.
+    fn stays_first(&mut self, now: Instant, leaf: LeafId) -> bool {
+        if self.looked_at == Some(leaf) {
+            return true;
+        }
         match self.queues.release(now, leaf) {
             Release::Send => {}
             Release::Mark => self.queues.mark_first(leaf),
             Release::Drop(reason) => {
                 self.drop_first(now, leaf, reason);
-                return None;
+                return false;
             }
         }
-        let (entry, next) = self.queues.send(leaf);
-        let departure = self.depart(now, leaf, &entry, next);
-        self.queues.check_emptied(now, leaf);
-        Some(departure)
+        self.looked_at = Some(leaf);
+        true
     }
 
     /// Hands `entry`, which was taken from `leaf`, to the line; `next` is the leaf's new first

@@ -6,7 +6,7 @@ use crate::parameter::Params;
 use crate::sched::{Calls, Changes, Explains, Head, Scheduler, Selection, Tree, Waiting};
 use crate::sched::{ClassSpec, Cost, Descriptor, Promises};
 use crate::state::state;
-use crate::units::Rate;
+use crate::units::{Quantity, Rate};
 use alloc::string::ToString;
 
 fn link(rate: u64, leaves: usize) -> Box<dyn AnyLink> {
@@ -120,6 +120,33 @@ fn the_buffer_lets_packets_out_ahead_of_the_line() {
     let rows: Vec<_> =
         out.iter().map(|d| (d.at.as_nanos() / 1000, d.finished.as_nanos() / 1000)).collect();
     assert_eq!(rows, [(0, 1000), (0, 2000), (0, 3000), (1000, 4000)]);
+}
+
+#[test]
+fn the_dropper_below_a_token_bucket_decides_when_the_bucket_looks() {
+    let class = ClassSpec { name: "a".to_string(), parent: None, params: Params::new() };
+    let rate = Rate::new(8_000_000_000).expect("not zero");
+    let params = Params::new()
+        .with("rate", Quantity::Rate(Rate::new(8_000).expect("not zero")))
+        .with("burst", Quantity::Bytes(Bytes::new(1000)));
+    let tree = Tree::new(rate, Bytes::new(1000), params, alloc::vec![class]).expect("a tree");
+    let mut plan = LinkPlan::new("tbf", tree);
+    plan.queues[0].dropper = "codel";
+    let mut link = plan.build().expect("builds");
+    for handle in 0..9 {
+        link.offer(Instant::ZERO, LeafId(0), packet(handle, 1000));
+    }
+    // A packet a second. The bucket looks at the third one after a second, when CoDel begins to
+    // wait for an interval, and at the fourth after two: too late. It would drop the third one
+    // if it decided when that leaves.
+    let mut dropped = Vec::new();
+    for (second, sent) in [(0, 1), (1, 1), (2, 1), (3, 1)] {
+        let mut out = Vec::new();
+        link.advance(Instant::from_nanos(second * 1_000_000_000 + 1_000_000), &mut out);
+        assert_eq!(out.len(), sent, "in second {second}");
+        link.take_dropped(&mut |packet| dropped.push((second, packet.handle.0)));
+    }
+    assert_eq!(dropped[0], (2, 3));
 }
 
 /// Serves one leaf, returns an instant every 10 µs, and records the completions.

@@ -66,6 +66,35 @@ impl Lists {
         *last = item;
     }
 
+    /// Puts `item`, which is in no list, in front of one.
+    pub(crate) fn push_first(&mut self, list: usize, item: u32) {
+        debug_assert!(!self.contains(item), "an item is in at most one list");
+        let List { first, last } = &mut self.lists[list];
+        self.nexts[item as usize] = *first;
+        if *first == END {
+            *last = item;
+        }
+        *first = item;
+    }
+
+    /// Removes `item` from a list that it is in. Costs its place in the list.
+    pub(crate) fn remove(&mut self, list: usize, item: u32) {
+        debug_assert!(self.iter(list).any(|other| other == item), "the item is in the list");
+        let next = core::mem::replace(&mut self.nexts[item as usize], ABSENT);
+        if self.lists[list].first == item {
+            self.lists[list].first = next;
+            return;
+        }
+        let mut before = self.lists[list].first;
+        while self.nexts[before as usize] != item {
+            before = self.nexts[before as usize];
+        }
+        self.nexts[before as usize] = next;
+        if next == END {
+            self.lists[list].last = before;
+        }
+    }
+
     /// Removes and returns the first item of a list.
     #[inline]
     pub(crate) fn pop(&mut self, list: usize) -> Option<u32> {
@@ -133,11 +162,21 @@ mod tests {
             let (list, item) = (random.below(LISTS as u32) as usize, random.below(100));
             let is_in = plain.iter().any(|rows| rows.contains(&item));
             assert_eq!(lists.contains(item), is_in);
-            if random.below(2) == 0 {
-                assert_eq!(lists.pop(list), plain[list].pop_front());
-            } else if !is_in {
-                lists.push(list, item);
-                plain[list].push_back(item);
+            match random.below(5) {
+                0 | 1 => assert_eq!(lists.pop(list), plain[list].pop_front()),
+                2 | 3 if !is_in => {
+                    lists.push(list, item);
+                    plain[list].push_back(item);
+                }
+                2 if plain[list].contains(&item) => {
+                    lists.remove(list, item);
+                    plain[list].retain(|&other| other != item);
+                }
+                4 if !is_in => {
+                    lists.push_first(list, item);
+                    plain[list].push_front(item);
+                }
+                _ => {}
             }
             assert_eq!(lists.first(list), plain[list].front().copied());
             assert!(lists.iter(list).eq(plain[list].iter().copied()));

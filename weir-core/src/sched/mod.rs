@@ -65,6 +65,14 @@ pub trait Scheduler {
     #[inline]
     fn joined(&mut self, _now: Instant, _leaf: LeafId, _length: Bytes) {}
 
+    /// Returns the leaf whose first packet it takes out to look at it, after `select` said that it
+    /// may not leave yet, as Linux's token bucket does. The dropper of the leaf decides about the
+    /// packet at once, and not when it leaves.
+    #[inline]
+    fn looks_at(&self) -> Option<LeafId> {
+        None
+    }
+
     /// `leaf` was offered a packet, accepted or not. Comes before `enqueued` and `joined`.
     #[inline]
     fn offered(&mut self, _now: Instant, _leaf: LeafId) {}
@@ -235,6 +243,7 @@ schedulers! {
     cbq_altq::CbqAltq,
     sfq::Sfq,
     qfq::Qfq,
+    qfq_plus::QfqPlus,
     wf2q::Wf2q,
     wfq::Wfq,
     hfsc::Hfsc,

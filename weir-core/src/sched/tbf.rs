@@ -100,6 +100,13 @@ impl Scheduler for Tbf {
         if released <= now { Selection::Leaf(leaf) } else { Selection::At(released) }
     }
 
+    /// [linux sch_tbf] The next packet leaves its queue when the one before it is sent, and waits
+    /// for tokens outside.
+    #[inline]
+    fn looks_at(&self) -> Option<LeafId> {
+        self.selected.map(|row| row.0)
+    }
+
     #[inline]
     fn charge(&mut self, now: Instant, leaf: LeafId, sent: Bytes, next: Option<Head>) {
         debug_assert!(self.selected.is_none_or(|row| row.0 == leaf), "the selected leaf sends");

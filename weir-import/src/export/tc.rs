@@ -78,6 +78,7 @@ const SCHEDULERS: &[(&str, Write)] = &[
     ("htb", htb),
     ("hfsc", hfsc),
     ("drr", drr),
+    ("qfq-plus", qfq),
     ("priq", priq),
     ("tbf", single),
     ("fifo", single),
@@ -206,18 +207,36 @@ fn curves(params: &Params, leaf: bool, packet: u64) -> String {
 }
 
 fn drr(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
+    let packet = writer.packet();
+    flat(writer, "drr", |params| {
+        format!("quantum {}", params.bytes("quantum").map_or(packet, Bytes::get))
+    })
+}
+
+fn qfq(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
+    let packet = writer.packet();
+    flat(writer, "qfq", |params| {
+        let longest = params.bytes("maxpkt").map_or(packet, Bytes::get);
+        format!("weight {} maxpkt {longest}", params.number("weight").unwrap_or(1))
+    })
+}
+
+/// A discipline whose classes have no classes below them, with the options of each.
+fn flat(
+    writer: &mut Writer<'_>,
+    kind: &str,
+    options: impl Fn(&Params) -> String,
+) -> Vec<ExportedClass> {
     writer.shaper();
-    let (device, packet) = (writer.device, writer.packet());
+    let device = writer.device;
     writer.root = "10:";
-    writer.command(format!("qdisc add dev {device} parent 1:1 handle 10: drr"));
+    writer.command(format!("qdisc add dev {device} parent 1:1 handle 10: {kind}"));
     let mut exported = Vec::new();
     for (id, class) in writer.downward_owned() {
         let own = handle(0x10, id);
-        let quantum = class.params.bytes("quantum").map_or(packet, Bytes::get);
+        let options = options(&class.params);
         writer.named(&own, &class.name);
-        writer.command(format!(
-            "class add dev {device} parent 10: classid {own} drr quantum {quantum}"
-        ));
+        writer.command(format!("class add dev {device} parent 10: classid {own} {kind} {options}"));
         let row = writer.exported(id, own);
         exported.push(row);
     }

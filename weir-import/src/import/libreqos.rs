@@ -334,7 +334,11 @@ fn dropper(circuit: &Circuit, head: LineId, reading: &mut Reading) -> &'static s
 /// Returns the names of the cells of a row; none if it has another number of them.
 fn names(header: Option<&[String]>, count: usize) -> Option<Vec<&str>> {
     if let Some(header) = header {
-        let names: Vec<&str> = header.iter().map(String::as_str).collect();
+        // Some say the unit, some do not.
+        let whole =
+            |name: &&str| COLUMNS.iter().find(|one| one.strip_suffix(" Mbps") == Some(name));
+        let names = header.iter().map(String::as_str);
+        let names: Vec<&str> = names.map(|name| whole(&name).map_or(name, |one| *one)).collect();
         let left_out = csv::left_out(names.iter().copied(), count);
         let kept = names.iter().enumerate().filter(|(at, _)| !left_out.contains(at));
         let kept: Vec<&str> = kept.map(|row| *row.1).collect();

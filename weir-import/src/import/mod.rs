@@ -8,6 +8,8 @@
 mod altq;
 mod altq_classes;
 mod altq_meters;
+mod conditions;
+mod decide;
 pub mod known;
 mod libreqos;
 mod lines;

@@ -464,14 +464,17 @@ fn disciplines_that_were_refused_are_read() {
                 filter add dev a parent 1: protocol all prio 1 matchall flowid 1:1\n";
     let fates = [
         (Fate::Kept, ""),
-        (Fate::Approximated, "maxpkt"),
+        (Fate::Kept, ""),
         (Fate::Kept, ""),
         (Fate::Approximated, "RED"),
         (Fate::Kept, ""),
     ];
     let wanted = [
-        ("", "scheduler = \"qfq\""),
-        ("1-1", "weight = 5\nqueue = { limit = \"1000 packets\" }\ndefault = true"),
+        ("", "scheduler = \"qfq-plus\""),
+        (
+            "1-1",
+            "weight = 5\nmaxpkt = \"2000 B\"\nqueue = { limit = \"1000 packets\" }\ndefault = true",
+        ),
         ("1-2", "weight = 10"),
     ];
     check_lines(text, Some("10 Mbit/s"), &fates, &wanted);
@@ -504,9 +507,16 @@ fn cake_becomes_fair_queues_with_its_shaper_and_overhead() {
             "DSCP",
             "target = \"2 ms\", interval = \"40 ms\", memory = \"4194304 B\"",
         ),
-        ("dual-dsthost metro", "destination", "scheduler = \"drr\"\n"),
-        ("dual-dsthost", "destination", "hash = \"dstaddr\"\nqueues = 1024\n"),
-        ("dual-srchost", "by source, as in drr", "hash = \"srcaddr\"\nqueues = 1024\n"),
+        (
+            "dual-dsthost metro",
+            "destination",
+            "\"isolate\", isolate = \"flows within dstaddr\", target = \"500 us\"",
+        ),
+        (
+            "dual-srchost",
+            "by source, and then",
+            "queue = { dropper = \"isolate\", isolate = \"flows within srcaddr\" }",
+        ),
         ("dsthost", "destination", "queue = { dropper = \"fq-codel\", hash = \"dstaddr\" }"),
         ("srchost", "by source, as flows", "\"fq-codel\", hash = \"srcaddr\" }"),
         ("hosts", "source and destination", "\"fq-codel\", hash = \"srcaddr,dstaddr\" }"),
@@ -743,8 +753,8 @@ filter parent 1: protocol ip pref 5 u32 chain 0 fh 800::800 order 2048 key ht 80
   match c0a80000/ffff0000 at 16
     hash mask 000000ff at 16\x20
 filter parent 1: protocol ip pref 8 u32 chain 0 fh 802: ht divisor 1\x20
-filter parent 1: protocol ip pref 8 u32 chain 0 fh 802::800 order 2048 key ht 802 bkt 0 *flowid 1:10 not_in_hw\x20
-  match 00110000/00ff0000 at 8
+filter parent 1: protocol ip pref 8 u32 chain 0 fh 802::800 order 2048 key ht 802 bkt 0 *flowid 1:10 not_in_hw  (rule hit 42 success 7)
+  match 00110000/00ff0000 at 8 (success 7 )\x20
 ";
     let json = r#"[{"kind":"htb","handle":"1:","dev":"d0","root":true,"refcnt":3,"options":{"r2q":20,"default":"0x30","direct_packets_stat":0,"ver":"3.17","direct_qlen":1000},"stab":{"linklayer":"atm","overhead":24,"mpu":84,"mtu":2047,"tsize":512}},{"kind":"pfifo","handle":"10:","dev":"d0","parent":"1:10","options":{"limit":30}}]
 [{"class":"htb","handle":"1:10","parent":"1:1","leaf":"10:","prio":3,"quantum":3000,"rate":125000,"ceil":250000,"linklayer":"ethernet","burst":1600,"mpu":0,"cburst":1600,"level":0},{"class":"htb","handle":"1:1","root":true,"rate":4166625,"ceil":5000000,"burst":15360,"cburst":1600,"level":7},{"class":"htb","handle":"1:30","parent":"1:1","prio":0,"quantum":12500,"rate":250000,"ceil":250000,"burst":1600,"cburst":1600,"level":0}]
@@ -771,4 +781,13 @@ filter parent 1: protocol ip pref 8 u32 chain 0 fh 802::800 order 2048 key ht 80
         }
         assert!(import.lines.iter().all(|line| line.fate != Fate::Lost), "{:#?}", import.lines);
     }
+}
+
+#[test]
+fn the_root_of_hfsc_that_tc_shows_is_no_class() {
+    let text = "qdisc hfsc 1: dev d0 root refcnt 2 default 0x3\n\
+                class hfsc 1: root\n\
+                class hfsc 1:3 parent 1: ls m1 0bit d 0us m2 8Mbit\n";
+    let policy = &read(text, None).policies[0].policy;
+    assert!(policy.contains("[class.1-3]") && !policy.contains("1-0"), "{policy}");
 }

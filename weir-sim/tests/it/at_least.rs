@@ -19,12 +19,13 @@ use weir_policy::calculus::{self, AtLeast};
 use weir_policy::policy::{self, Arrival, Policy};
 
 /// The schedulers of which something is said.
-const SCHEDULERS: [&str; 13] = [
+const SCHEDULERS: [&str; 14] = [
     "drr", "wf2q+", "htb", "hfsc", "fifo", "priq", "wrr", "prr", "sfq", "wfq", "qfq", "cbq", "tbf",
+    "qfq-plus",
 ];
 
 /// How far the seeds of a scheduler are apart.
-const STRIDE: u64 = 13;
+const STRIDE: u64 = 14;
 
 /// The lengths of packets.
 #[derive(Clone, Copy, PartialEq, Debug)]

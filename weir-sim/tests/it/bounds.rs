@@ -13,9 +13,9 @@ use weir_core::units::Instant;
 use weir_policy::calculus::{self, Bound};
 use weir_policy::policy::{self, Arrival, Policy};
 
-const SCHEDULERS: [&str; 14] = [
+const SCHEDULERS: [&str; 15] = [
     "drr", "wf2q+", "htb", "hfsc", "fifo", "priq", "wrr", "prr", "sfq", "wfq", "qfq", "cbq", "tbf",
-    "dbhpd",
+    "dbhpd", "qfq-plus",
 ];
 /// Schedulers whose bounds have to be close.
 const CLOSE: [&str; 4] = ["drr", "wf2q+", "htb", "hfsc"];
@@ -68,7 +68,9 @@ fn parameters(text: &mut String, scheduler: &str, (rate, link): (u64, u64), rand
     let mut line = |line: String| *text += &format!("{line}\n");
     match scheduler {
         "drr" | "sfq" => line(format!("quantum = '{} B'", 1514 + random.below(4000))),
-        "wf2q+" | "wfq" | "qfq" | "wrr" => line(format!("weight = {}", 1 + random.below(12))),
+        "wf2q+" | "wfq" | "qfq" | "qfq-plus" | "wrr" => {
+            line(format!("weight = {}", 1 + random.below(12)));
+        }
         "priq" => line(format!("priority = {}", random.below(8))),
         "htb" => {
             line(format!("rate = '{rate} bit/s'"));

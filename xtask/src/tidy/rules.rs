@@ -336,7 +336,7 @@ pub const CIRCLES: &[Circle] = &[
     Circle { first: "weir-host/src/claim/mod.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-host/src/sandbox/capabilities.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-host/src/script/answers.rs", files: 5, reason: FOLDER },
-    Circle { first: "weir-import/src/import/altq.rs", files: 33, reason: FOLDER },
+    Circle { first: "weir-import/src/import/altq.rs", files: 35, reason: FOLDER },
     Circle { first: "weir-import/src/import/tc/kernel/filters.rs", files: 3, reason: FOLDER },
     Circle {
         first: "weir-lab/src/claims/kind.rs",
@@ -592,6 +592,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/police", "a colour of packets has a dropper's name"),
     ("weir-core/src/sched/hfsc", "a service curve with one slope is linear"),
     ("weir-python/src/registry.rs", "a cost in proportion to the leaves is linear"),
+    ("weir-core/src/sched/qfq_plus", "the original's groups and keyword, as Linux has them"),
     ("weir-core/src/sched/htb_265", "the sound variant's engine and keyword, with a version"),
     ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
     ("weir-policy/src/synonyms.rs", "what other tools' disciplines are here, as a cure for a typo"),

@@ -1,14 +1,15 @@
-//! A group: a ring of slots of one length, from the one that starts first.
+//! A group: a ring of slots of one length, from the one that starts first. It holds leaves, or
+//! aggregates of leaves (`qfq_plus.rs`).
 
 /// A group of leaves.
-pub(super) struct Group {
+pub(in crate::sched) struct Group {
     /// When its first slot starts; meaningless while it is empty.
-    pub(super) start: u64,
+    pub(in crate::sched) start: u64,
     /// Bit `i` is set if the `i`th slot from the first holds a leaf; the first slot holds one if
     /// any does.
-    pub(super) filled: u64,
+    pub(in crate::sched) filled: u64,
     /// A slot lasts 2^`shift` of virtual time.
-    pub(super) shift: u32,
+    pub(in crate::sched) shift: u32,
     /// Where in the ring the first slot is.
     front: u32,
     /// The list of the ring's first place.
@@ -16,26 +17,26 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(index: usize, shift: u32) -> Self {
+    pub(in crate::sched) fn new(index: usize, shift: u32) -> Self {
         Self { start: 0, filled: 0, shift, front: 0, lists: index * SLOTS }
     }
 
     /// The start of the slot that `tag` falls into.
     #[inline]
-    pub(super) fn round(&self, tag: u64) -> u64 {
+    pub(in crate::sched) fn round(&self, tag: u64) -> u64 {
         tag >> self.shift << self.shift
     }
 
     /// Returns when all leaves of the first slot are finished [qfq13 §III-B]: a leaf that starts in
     /// it has a packet that is shorter than a slot.
     #[inline]
-    pub(super) fn finish(&self) -> u64 {
+    pub(in crate::sched) fn finish(&self) -> u64 {
         self.start + (2 << self.shift)
     }
 
     /// The list of the first slot.
     #[inline]
-    pub(super) fn front_list(&self) -> usize {
+    pub(in crate::sched) fn front_list(&self) -> usize {
         self.lists + self.front as usize
     }
 
@@ -43,7 +44,7 @@ impl Group {
     /// later. If the ring is too short for that, the group stays as it is: a leaf that belongs
     /// earlier shares its first slot.
     #[inline]
-    pub(super) fn begin_at(&mut self, start: u64) {
+    pub(in crate::sched) fn begin_at(&mut self, start: u64) {
         if self.filled == 0 {
             self.start = start;
             return;
@@ -59,7 +60,7 @@ impl Group {
     /// Marks the slot that starts at `start` as filled; returns its list. Beyond the end of the
     /// ring it is the last one.
     #[inline]
-    pub(super) fn fill(&mut self, start: u64) -> usize {
+    pub(in crate::sched) fn fill(&mut self, start: u64) -> usize {
         let slot = (start.saturating_sub(self.start) >> self.shift).min(SLOTS as u64 - 1) as u32;
         self.filled |= 1 << slot;
         self.list(slot)
@@ -67,7 +68,7 @@ impl Group {
 
     /// Advances to the next filled slot, since the first one is empty now.
     #[inline]
-    pub(super) fn advance(&mut self) {
+    pub(in crate::sched) fn advance(&mut self) {
         self.filled &= !1;
         if self.filled != 0 {
             let slots = self.filled.trailing_zeros();
@@ -77,8 +78,14 @@ impl Group {
         }
     }
 
+    /// Unmarks the slot with this list, which is empty now.
+    pub(in crate::sched) fn clear(&mut self, list: usize) {
+        let slot = (list - self.lists + SLOTS - self.front as usize) % SLOTS;
+        self.filled &= !(1 << slot);
+    }
+
     /// Returns the lists of all slots, from the first slot on.
-    pub(super) fn lists(&self) -> impl Iterator<Item = usize> + use<> {
+    pub(in crate::sched) fn lists(&self) -> impl Iterator<Item = usize> + use<> {
         let (lists, front) = (self.lists, self.front as usize);
         (0..SLOTS).map(move |slot| lists + (front + slot) % SLOTS)
     }
@@ -90,9 +97,9 @@ impl Group {
 }
 
 /// The power of two that is at least `span`.
-pub(super) fn shift_of(span: u64) -> u32 {
+pub(in crate::sched) fn shift_of(span: u64) -> u32 {
     u64::BITS - span.saturating_sub(1).leading_zeros()
 }
 
 /// Slots of a group; the tags of backlogged leaves differ by fewer slots.
-pub(super) const SLOTS: usize = 64;
+pub(in crate::sched) const SLOTS: usize = 64;

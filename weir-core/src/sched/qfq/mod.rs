@@ -18,7 +18,7 @@
 //! length that waits. The place of a leaf that a drop empties remains until its turn comes, and is
 //! valid again if a packet arrives before.
 
-mod groups;
+pub(super) mod groups;
 
 use super::service::Weighted;
 use super::{

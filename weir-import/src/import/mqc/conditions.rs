@@ -1,13 +1,13 @@
-//! Class-maps and access lists as rules of a policy.
+//! Class-maps and access lists as conditions.
 
+use super::super::conditions::{Addresses, Conditions, Ranges, Version};
 use super::super::lines::{LineId, Reading};
-use super::super::sketch::{Key, quoted};
 use super::super::words::{Words, number};
 use super::File;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Rules of which a packet has to match one.
-pub(super) type Rules = Vec<Vec<Key>>;
+/// Conditions of which a packet has to meet one.
+pub(super) type Rules = Vec<Conditions>;
 
 /// The conditions that a packet of a class meets, all or one of them.
 #[derive(Default)]
@@ -22,14 +22,16 @@ enum Condition {
     /// The entries of an access list.
     List(String),
     Map(String),
+    Not(Box<Condition>),
     /// Weir has no such condition.
     Lost,
 }
 
-/// An access list: the rules of its permits.
+/// An access list: the packets that each entry permits or denies; the first entry that a packet
+/// meets decides.
 #[derive(Default)]
 pub(super) struct AccessList {
-    rules: Rules,
+    entries: Vec<(bool, Conditions)>,
 }
 
 impl ClassMap {
@@ -41,6 +43,12 @@ impl ClassMap {
 }
 
 fn condition(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Condition> {
+    if words.accept("not") {
+        return condition(words, line, reading).map(|one| match one {
+            Condition::Lost => Condition::Lost,
+            one => Condition::Not(Box::new(one)),
+        });
+    }
     let first = words.need("a condition", reading)?;
     let mut field = first.text.as_str();
     let next = if field == "ip" || field == "ipv6" { words.take() } else { None };
@@ -52,12 +60,10 @@ fn condition(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<C
         reading.lost(line, why);
         Some(Condition::Lost)
     };
-    let dscps = |codes: Option<Vec<u8>>| {
-        let codes: Vec<String> = codes?.iter().map(u8::to_string).collect();
-        Some(Condition::Rules(vec![vec![("dscp", format!("[{}]", codes.join(", ")))]]))
-    };
+    let one = |conditions| Some(Condition::Rules(vec![conditions]));
+    let dscps = |codes: Option<Vec<u8>>| one(of_dscps(codes?));
     let found = match field {
-        "any" => Some(Condition::Rules(vec![Vec::new()])),
+        "any" => one(Conditions::default()),
         "dscp" => dscps(rest.iter().map(|text| dscp(text)).collect()),
         "precedence" => {
             dscps(rest.iter().map(|text| precedence(text)).try_fold(Vec::new(), |mut all, one| {
@@ -72,29 +78,31 @@ fn condition(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<C
         "class-map" => Some(Condition::Map(words.rest().last()?.text.clone())),
         "vlan" => {
             let vlan = number(rest.first()?).filter(|vlan| *vlan < 4095)?;
-            Some(Condition::Rules(vec![vec![("vlan", vlan.to_string())]]))
+            one(Conditions { vlans: single(vlan), ..Conditions::default() })
         }
         "protocol" => {
             let row = PROTOCOLS.iter().find(|row| row.0 == rest.first().map_or("", |text| text));
-            let Some((name, keys)) = row else {
+            let Some(&(name, version, protocol, port)) = row else {
                 return lost("Weir does not look into packets for an application", reading);
             };
-            if keys.iter().any(|key| key.0 == "dport") {
+            if port.is_some() {
                 let note = format!("`{name}` is known by its port here, not by what it sends");
                 reading.approximated(line, note);
             }
-            let key = |row: &(&'static str, &str)| (row.0, row.1.to_owned());
-            Some(Condition::Rules(vec![keys.iter().map(key).collect()]))
+            one(Conditions {
+                version,
+                protocols: protocol.and_then(single),
+                destination_ports: port.and_then(single),
+                ..Conditions::default()
+            })
         }
         "rtp" => {
             let first = number(rest.first()?)?;
             let last = first.checked_add(number(rest.get(1)?)?)?.min(65_535);
-            let range = quoted(&format!("{first}-{last}"));
             reading.approximated(line, "odd ports of the range match, too");
-            let keys = vec![("proto", "17".to_owned()), ("dport", range)];
-            Some(Condition::Rules(vec![keys]))
+            let destination_ports = Some(Ranges::of([(first.into(), last.into())]));
+            one(Conditions { protocols: single(17), destination_ports, ..Conditions::default() })
         }
-        "not" => return lost("Weir's rules have no `not`", reading),
         _ => return lost(&format!("Weir's rules cannot match `{field}`"), reading),
     };
     found.or_else(|| {
@@ -104,42 +112,47 @@ fn condition(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<C
 }
 
 impl AccessList {
-    /// Reads `permit PROTOCOL SOURCE [PORTS] DESTINATION [PORTS] [dscp D]`, or a standard entry.
+    /// Reads `permit | deny PROTOCOL SOURCE [PORTS] DESTINATION [PORTS] [dscp D]`, or a standard
+    /// entry.
     pub(super) fn entry(&mut self, words: &mut Words, line: LineId, reading: &mut Reading) {
         match words.take().map_or_else(String::new, |word| word.text).as_str() {
             "remark" | "description" => {}
-            "permit" => match permit(words) {
-                Some(keys) => self.rules.push(keys),
+            action @ ("permit" | "deny") => match entry(words) {
+                Some(conditions) => self.entries.push((action == "permit", conditions)),
                 None => reading.lost(line, "Weir's rules cannot match a part of it"),
             },
-            "deny" => {
-                let why = "Weir's rules have no `deny`: what it takes out of the list stays in it";
-                reading.lost(line, why);
-            }
             _ => reading.lost(line, "it is no entry of an access list"),
         }
     }
+
+    /// Returns what its entries permit.
+    fn rules(&self) -> Rules {
+        let (mut rules, mut denied) = (Rules::new(), Rules::new());
+        for (permits, conditions) in &self.entries {
+            match permits {
+                true => rules.extend(without(vec![conditions.clone()], &denied)),
+                false => denied.push(conditions.clone()),
+            }
+        }
+        rules.truncate(RULES_MAX + 1);
+        rules
+    }
 }
 
-fn permit(words: &mut Words) -> Option<Vec<Key>> {
-    let mut keys: Vec<Key> = Vec::new();
+/// Reads an entry behind `permit` or `deny`.
+fn entry(words: &mut Words) -> Option<Conditions> {
+    let mut found = Conditions::default();
     let first = words.peek()?;
     let protocol = TRANSPORTS.iter().find(|row| row.0 == first).map(|row| row.1);
     let protocol = protocol.or_else(|| number(first).map(Some).filter(|one| *one < Some(256)));
     let is_standard = protocol.is_none();
     if let Some(protocol) = protocol {
         words.take();
-        keys.extend(protocol.map(|number| ("proto", number.to_string())));
+        found.protocols = protocol.and_then(single);
     }
-    for (address, port) in [("src", "sport"), ("dst", "dport")] {
-        if is_standard && address == "dst" {
-            break;
-        }
-        let prefix = prefix(words)?;
-        keys.extend(prefix.map(|prefix| (address, quoted(&prefix))));
-        if let Some(range) = ports(words)? {
-            keys.push((port, range));
-        }
+    (found.sources, found.source_ports) = (prefix(words)?, ports(words)?);
+    if !is_standard {
+        (found.destinations, found.destination_ports) = (prefix(words)?, ports(words)?);
     }
     while let Some(word) = words.take() {
         let value = match word.text.as_str() {
@@ -148,28 +161,37 @@ fn permit(words: &mut Words) -> Option<Vec<Key>> {
             "precedence" => precedence(&words.take()?.text.to_lowercase())?,
             _ => return None,
         };
-        let codes: Vec<String> = value.iter().map(u8::to_string).collect();
-        keys.push(("dscp", format!("[{}]", codes.join(", "))));
+        found.dscps = of_dscps(value).dscps;
     }
-    Some(keys)
+    Some(found)
+}
+
+/// Conditions of packets with one of these DSCPs.
+fn of_dscps(codes: Vec<u8>) -> Conditions {
+    let codes = codes.into_iter().map(|code| (code.into(), code.into()));
+    Conditions { dscps: Some(Ranges::of(codes)), ..Conditions::default() }
+}
+
+/// A range of one number.
+fn single(number: u64) -> Option<Ranges> {
+    Some(Ranges::of([(number.into(), number.into())]))
 }
 
 /// Reads `any`, `host A`, `A WILDCARD` or `A/LENGTH`; an inner `None` is any.
 #[expect(clippy::option_option, reason = "any address is not an error")]
-fn prefix(words: &mut Words) -> Option<Option<String>> {
+fn prefix(words: &mut Words) -> Option<Option<Addresses>> {
     let word = words.take()?.text;
     if word == "any" {
         return Some(None);
     }
     if word == "host" {
         let host: IpAddr = words.take()?.text.parse().ok()?;
-        return Some(Some(host.to_string()));
+        return Some(Addresses::between(host, host));
     }
-    if word.contains('/') {
-        let (host, length) = word.split_once('/')?;
-        host.parse::<IpAddr>().ok()?;
-        let length = number(length).filter(|length| *length <= 128)?;
-        return Some((length > 0).then_some(word));
+    if let Some((host, length)) = word.split_once('/') {
+        let length = number(length)?;
+        return Addresses::network(host.parse().ok()?, length)
+            .map(|all| (length > 0).then_some(all));
     }
     let address: Ipv4Addr = word.parse().ok()?;
     let wildcard = words.peek().and_then(|word| word.parse::<Ipv4Addr>().ok());
@@ -181,33 +203,31 @@ fn prefix(words: &mut Words) -> Option<Option<String>> {
     if mask.count_ones() != length {
         return None;
     }
-    let network = Ipv4Addr::from(u32::from(address) & mask);
-    Some((length > 0).then(|| format!("{network}/{length}")))
+    let all = Addresses::network(address.into(), length.into())?;
+    Some((length > 0).then_some(all))
 }
 
-/// Reads `eq P ...`, `range P P`, `gt P` or `lt P`; an inner `None` is any port.
+/// Reads `eq P ...`, `neq P`, `range P P`, `gt P` or `lt P`; an inner `None` is any port.
 #[expect(clippy::option_option, reason = "any port is not an error")]
-fn ports(words: &mut Words) -> Option<Option<String>> {
+fn ports(words: &mut Words) -> Option<Option<Ranges>> {
     let word = words.peek().unwrap_or_default().to_owned();
-    if !["eq", "range", "gt", "lt"].contains(&word.as_str()) {
+    if !["eq", "neq", "range", "gt", "lt"].contains(&word.as_str()) {
         return Some(None);
     }
     words.take();
-    let first = port(&words.take()?.text)?;
-    let range = match word.as_str() {
-        "range" => format!("{first}-{}", port(&words.take()?.text)?.max(first)),
-        "gt" => format!("{}-65535", first.checked_add(1)?),
-        "lt" => format!("0-{}", first.checked_sub(1)?),
-        _ => {
-            let mut all = vec![quoted(&first.to_string())];
-            while let Some(next) = words.peek().and_then(port) {
-                words.take();
-                all.push(quoted(&next.to_string()));
-            }
-            return Some(Some(format!("[{}]", all.join(", "))));
-        }
-    };
-    Some(Some(quoted(&range)))
+    let first = u128::from(port(&words.take()?.text)?);
+    let mut all = vec![match word.as_str() {
+        "range" => (first, port(&words.take()?.text)?.into()),
+        "gt" => (first + 1, 65_535),
+        "lt" => (0, first.checked_sub(1)?),
+        _ => (first, first),
+    }];
+    while let Some(next) = words.peek().and_then(port).filter(|_| word.ends_with("eq")) {
+        words.take();
+        all.push((next.into(), next.into()));
+    }
+    let all = Ranges::of(all);
+    Some(Some(if word == "neq" { all.not(65_535) } else { all }))
 }
 
 fn port(text: &str) -> Option<u16> {
@@ -242,20 +262,10 @@ fn precedence(text: &str) -> Option<Vec<u8>> {
 /// Returns the rules of a class-map of this name; none if a part of it that counts is lost.
 pub(super) fn rules(file: &File, name: &str, depth: usize, reading: &mut Reading) -> Option<Rules> {
     let map = file.class_maps.get(name).filter(|_| depth < DEPTH_MAX)?;
-    let mut all: Option<Rules> = if map.any { Some(Vec::new()) } else { Some(vec![Vec::new()]) };
+    let any = || vec![Conditions::default()];
+    let mut all: Option<Rules> = Some(if map.any { Vec::new() } else { any() });
     for (line, condition) in &map.conditions {
-        let one = match condition {
-            Condition::Rules(rules) => Some(rules.clone()),
-            Condition::Lost => None,
-            Condition::Map(name) => rules(file, name, depth + 1, reading),
-            Condition::List(name) => {
-                let list = file.lists.get(name);
-                if list.is_none() {
-                    reading.lost(*line, format!("the file has no access list `{name}`"));
-                }
-                list.map(|list| list.rules.clone())
-            }
-        };
+        let one = condition.rules(file, (*line, depth), reading);
         all = match (all, one, map.any) {
             (Some(all), Some(one), true) => Some([all, one].concat()),
             (all, None, true) => all,
@@ -266,44 +276,73 @@ pub(super) fn rules(file: &File, name: &str, depth: usize, reading: &mut Reading
     all.filter(|rules| rules.len() <= RULES_MAX)
 }
 
-/// Returns the rules of packets that match a rule of each list.
-pub(super) fn both(one: &Rules, two: &Rules) -> Rules {
-    let mut rules = Vec::new();
-    for (one, two) in one.iter().flat_map(|one| two.iter().map(move |two| (one, two))) {
-        if rules.len() > RULES_MAX {
-            break;
-        }
-        let added = two.iter().filter(|key| !one.contains(key));
-        let added: Vec<Key> = added.cloned().collect();
-        // Two values of one field: no packet has both, as far as they are single ones.
-        if added.iter().all(|key| one.iter().all(|other| other.0 != key.0)) {
-            rules.push([one.clone(), added].concat());
+impl Condition {
+    /// Returns the rules of the packets that it means; none if Weir cannot match them.
+    fn rules(
+        &self,
+        file: &File,
+        (line, depth): (LineId, usize),
+        reading: &mut Reading,
+    ) -> Option<Rules> {
+        match self {
+            Condition::Rules(rules) => Some(rules.clone()),
+            Condition::Lost => None,
+            Condition::Map(name) => rules(file, name, depth + 1, reading),
+            Condition::List(name) => {
+                let list = file.lists.get(name);
+                if list.is_none() {
+                    reading.lost(line, format!("the file has no access list `{name}`"));
+                }
+                list.map(AccessList::rules)
+            }
+            Condition::Not(one) => {
+                let others = one.rules(file, (line, depth), reading)?;
+                if others.iter().any(|one| one.vlans.is_some()) {
+                    reading.lost(line, "Weir's rules take one VLAN, and no list of others");
+                    return None;
+                }
+                Some(without(vec![Conditions::default()], &others))
+            }
         }
     }
-    rules
+}
+
+/// Returns the rules of packets that match a rule of each list.
+pub(super) fn both(one: &Rules, two: &Rules) -> Rules {
+    let pairs = one.iter().flat_map(|one| two.iter().map(move |two| (one, two)));
+    pairs.filter_map(|(one, two)| one.and(two)).take(RULES_MAX + 1).collect()
+}
+
+/// Returns the rules of packets that match one of `rules` and none of `others`.
+fn without(rules: Rules, others: &Rules) -> Rules {
+    let leave = |rest: Rules, other: &Conditions| {
+        rest.iter().flat_map(|one| one.without(other)).take(RULES_MAX + 1).collect()
+    };
+    others.iter().fold(rules, leave)
 }
 
 /// Bound: class-maps inside one another; deeper ones match nothing.
 const DEPTH_MAX: usize = 16;
 /// Bound: rules of a class; a class with more is lost.
 const RULES_MAX: usize = 4096;
-const TCP: &[(&str, &str)] = &[("proto", "6")];
-/// Protocols that `match protocol` names, and what packets of them have.
-const PROTOCOLS: [(&str, &[(&str, &str)]); 14] = [
-    ("ip", &[("ethertype", "\"ipv4\"")]),
-    ("ipv6", &[("ethertype", "\"ipv6\"")]),
-    ("arp", &[("ethertype", "\"arp\"")]),
-    ("icmp", &[("proto", "1")]),
-    ("tcp", TCP),
-    ("udp", &[("proto", "17")]),
-    ("http", &[("proto", "6"), ("dport", "\"80\"")]),
-    ("secure-http", &[("proto", "6"), ("dport", "\"443\"")]),
-    ("dns", &[("proto", "17"), ("dport", "\"53\"")]),
-    ("ssh", &[("proto", "6"), ("dport", "\"22\"")]),
-    ("telnet", &[("proto", "6"), ("dport", "\"23\"")]),
-    ("smtp", &[("proto", "6"), ("dport", "\"25\"")]),
-    ("ntp", &[("proto", "17"), ("dport", "\"123\"")]),
-    ("sip", &[("proto", "17"), ("dport", "\"5060\"")]),
+/// A protocol that `match protocol` names: its ethertype, number and port.
+type Named = (&'static str, Option<Version>, Option<u64>, Option<u64>);
+
+const PROTOCOLS: [Named; 14] = [
+    ("ip", Some(Version::Four), None, None),
+    ("ipv6", Some(Version::Six), None, None),
+    ("arp", Some(Version::Arp), None, None),
+    ("icmp", None, Some(1), None),
+    ("tcp", None, Some(6), None),
+    ("udp", None, Some(17), None),
+    ("http", None, Some(6), Some(80)),
+    ("secure-http", None, Some(6), Some(443)),
+    ("dns", None, Some(17), Some(53)),
+    ("ssh", None, Some(6), Some(22)),
+    ("telnet", None, Some(6), Some(23)),
+    ("smtp", None, Some(6), Some(25)),
+    ("ntp", None, Some(17), Some(123)),
+    ("sip", None, Some(17), Some(5060)),
 ];
 /// Protocols of an access list; `ip` is any.
 const TRANSPORTS: [(&str, Option<u64>); 9] = [

@@ -1,6 +1,7 @@
 //! Converts a policy-map, with those below its classes, to a tree of classes of `htb`.
 
 use super::super::Options;
+use super::super::conditions::Conditions;
 use super::super::lines::Reading;
 use super::super::sketch::{Class, Rule, Sketch, inline, quoted, rate_value, show_rate};
 use super::conditions::{Rules, both, rules};
@@ -102,7 +103,8 @@ fn sketch(
         reading.lost(map.line, "it has no classes");
         return None;
     }
-    let above = Above { class: None, rate: sketch.rate, rules: vec![Vec::new()], depth: 0 };
+    let rules = vec![Conditions::default()];
+    let above = Above { class: None, rate: sketch.rate, rules, depth: 0 };
     let mut tree = Tree { file, sketch, rank: 0 };
     tree.level(map, &above, reading);
     tree.sketch.under_link(map.line);
@@ -135,7 +137,7 @@ impl Tree<'_> {
     fn class(&mut self, class: &PolicyClass, rate: u64, above: &Above, reading: &mut Reading) {
         let is_default = class.name == DEFAULT;
         let matched = match is_default {
-            true => Some(vec![Vec::new()]),
+            true => Some(vec![Conditions::default()]),
             false => rules(self.file, &class.name, 0, reading),
         };
         if matched.as_ref().is_none_or(Vec::is_empty) {
@@ -177,12 +179,12 @@ impl Tree<'_> {
 
     /// Gives a leaf its rules; the last class of all takes what no rule matches.
     fn give(&mut self, at: usize, rules: Rules, is_default: bool) {
-        let whole = rules.iter().any(Vec::is_empty);
+        let whole = rules.contains(&Conditions::default());
         if is_default && whole && self.sketch.classes.iter().all(|class| !class.default) {
             self.sketch.classes[at].default = true;
             return;
         }
-        for keys in rules {
+        for keys in rules.iter().flat_map(Conditions::rules) {
             self.rank += 1;
             self.sketch.classes[at].rules.push(Rule { keys, rank: self.rank });
         }

@@ -9,7 +9,7 @@ mod conditions;
 mod lower;
 
 use super::lines::{LineId, Reading};
-use super::sketch::{Key, Sketch};
+use super::sketch::{Key, Sketch, quoted};
 use super::words::{Word, Words, bad_value, decimal, number};
 use super::{Language, Options};
 use conditions::{AccessList, ClassMap};
@@ -276,12 +276,10 @@ impl PolicyClass {
             }
             "queue-limit" => self.limit(words, line, reading)?,
             "fair-queue" => {
-                self.queue.push(("dropper", super::sketch::quoted("fq-codel")));
+                self.queue.push(("dropper", quoted("fq-codel")));
                 reading.approximated(line, "flows take turns, as in fq-codel");
             }
-            "random-detect" => {
-                reading.approximated(line, "early drops are left out: the queue drops when full");
-            }
+            "random-detect" => self.early_drops(words, line, reading),
             "service-policy" => {
                 self.child = Some(words.need("the name of a policy", reading)?.text);
             }
@@ -290,6 +288,39 @@ impl PolicyClass {
             _ => reading.lost(line, "Weir has no such action of a class"),
         }
         Some(())
+    }
+
+    /// `random-detect [dscp-based | ecn | {dscp | precedence} VALUE MIN MAX [DENOMINATOR]]`: one
+    /// pair of thresholds for all packets, that of ordinary ones.
+    fn early_drops(&mut self, words: &mut Words, line: LineId, reading: &mut Reading) {
+        let texts: Vec<&str> = words.rest().iter().map(|word| word.text.as_str()).collect();
+        let red = |name, value: String| (name, value);
+        let plain = || {
+            let packets = |name, count: u64| red(name, quoted(&format!("{count} packets")));
+            let own = quoted("red");
+            vec![red("dropper", own), packets("min", 20), packets("max", 40)]
+        };
+        if !self.queue.iter().any(|key| key.0 == "dropper") {
+            self.queue.extend(plain());
+            reading.approximated(line, "RED with one pair of thresholds for all packets");
+        }
+        match texts.as_slice() {
+            [] | ["dscp-based" | "prec-based"] => {}
+            ["ecn"] => self.queue.push(red("ecn", "true".to_owned())),
+            ["dscp", "default" | "0", rest @ ..] | ["precedence", "0", rest @ ..] => {
+                let numbers: Vec<u64> = rest.iter().filter_map(|text| number(text)).collect();
+                let [min, max, rest @ ..] = numbers.as_slice() else {
+                    return reading.lost(line, "it has no thresholds");
+                };
+                let chance = 100.0 / (*rest.first().unwrap_or(&10)).max(1) as f64;
+                let chance = quoted(&format!("{chance:.3} %"));
+                let packets = |count: u64| quoted(&format!("{} packets", count.max(2)));
+                let own = [("min", packets(*min)), ("max", packets(*max)), ("pmax", chance)];
+                self.queue.retain(|key| own.iter().all(|one| one.0 != key.0));
+                self.queue.extend(own);
+            }
+            _ => reading.approximated(line, "thresholds of other packets are left out"),
+        }
     }
 
     /// `police [cir | rate] R [bps] [burst B] ... [conform-action A exceed-action A]`.
@@ -348,7 +379,7 @@ impl PolicyClass {
             _ if count == 1 => "1 packet".to_owned(),
             _ => format!("{count} packets"),
         };
-        self.queue.push(("limit", super::sketch::quoted(&limit)));
+        self.queue.push(("limit", quoted(&limit)));
         Some(())
     }
 }

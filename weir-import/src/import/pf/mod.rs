@@ -1,8 +1,6 @@
 //! Imports `pf.conf`: ALTQ's queues, `altq on ... queue { ... }`, and the newer `queue ... on ...
 //! bandwidth`, with macros, lists, and rules that assign queues [altq, algorithms §3.3, §11.2].
 
-mod conditions;
-mod decide;
 mod limits;
 mod rules;
 mod text;

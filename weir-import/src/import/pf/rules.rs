@@ -5,11 +5,11 @@
 //! ends exchanged. Of several rules [`decide`](super::decide) says which counts.
 
 use super::super::altq_classes::AltqClass;
+use super::super::conditions::{Addresses, CASES_MAX, Conditions, Ranges, Version};
+use super::super::decide::{Decision, Decisions, Queues, Step};
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, Rule};
 use super::super::words::{Word, Words, bad_value, decimal, number};
-use super::conditions::{Addresses, CASES_MAX, Conditions, Ranges, Version};
-use super::decide::{Decision, Decisions, Queues, Step};
 use super::{Interfaces, text};
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -57,7 +57,7 @@ pub(super) fn read(
     draft.isolation = BY_HOST.iter().find(|row| row.word == isolation);
     let note = match draft.isolation {
         Some(row) if row.flows => {
-            format!("hosts take turns by {}, as in drr, and flows of a host as in fq-codel", row.by)
+            format!("hosts take turns by {}, and then the flows of a host", row.by)
         }
         Some(row) => format!("hosts take turns by {}, as flows do in fq-codel", row.by),
         None => "flows take turns as in fq-codel, and hosts do not".to_owned(),
@@ -69,21 +69,18 @@ pub(super) fn read(
 
 /// Writes the queue and the overhead of a cake.
 fn finish(one: &mut Discipline, draft: &Draft) {
-    one.queue = vec![("dropper", quoted("fq-codel"))];
+    one.queue = match draft.isolation {
+        Some(row) if row.flows => {
+            vec![("dropper", quoted("isolate")), ("isolate", quoted(row.hash))]
+        }
+        Some(row) => vec![("dropper", quoted("fq-codel")), ("hash", quoted(row.hash))],
+        None => vec![("dropper", quoted("fq-codel"))],
+    };
     if let Some(interval) = draft.interval {
         one.queue.push(("target", duration((interval / 20).max(1))));
         one.queue.push(("interval", duration(interval.max(1))));
     }
     one.queue.extend(draft.memory.map(|memory| ("memory", bytes(memory))));
-    match draft.isolation {
-        Some(row) if row.flows => {
-            one.only = vec![("hash", quoted(row.hash)), ("queues", HOSTS.to_string())];
-            one.queue.push(("flows", "64".to_owned()));
-            one.queue.push(("limit", quoted("1000 packets")));
-        }
-        Some(row) => one.queue.push(("hash", quoted(row.hash))),
-        None => {}
-    }
     if draft.raw {
         one.overhead.bytes = 0;
     }
@@ -145,7 +142,7 @@ const ETHERNET_HEADER: i64 = 14;
 struct Isolation {
     /// The word of cake.
     word: &'static str,
-    /// The value of `hash`.
+    /// The value of `hash`, or of `isolate` where flows take turns as well.
     hash: &'static str,
     /// The address of a host, in a note.
     by: &'static str,
@@ -163,11 +160,14 @@ const BY_HOST: [Isolation; 5] = [
         by: "source and destination",
         flows: false,
     },
-    Isolation { word: "dual-srchost", hash: "srcaddr", by: "source", flows: true },
-    Isolation { word: "dual-dsthost", hash: "dstaddr", by: "destination", flows: true },
+    Isolation { word: "dual-srchost", hash: "flows within srcaddr", by: "source", flows: true },
+    Isolation {
+        word: "dual-dsthost",
+        hash: "flows within dstaddr",
+        by: "destination",
+        flows: true,
+    },
 ];
-/// The queues for hosts, as in cake.
-const HOSTS: u64 = 1024;
 const TINS: [&str; 5] = ["besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8"];
 /// The words for `CAKE_FLOW_NONE` and what follows it, in the order of the kernel's numbers.
 pub(super) const ISOLATIONS: [&str; 8] = [

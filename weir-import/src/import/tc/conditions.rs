@@ -44,16 +44,24 @@ pub(super) fn head(
                     words.need("an interval", reading)?;
                     words.need("a time", reading)?;
                 }
-                None => return of_root(draft, reading).map(|()| Some(word)),
+                None => return of_root(draft, words, reading).map(|()| Some(word)),
             },
         }
     }
-    of_root(draft, reading).map(|()| None)
+    of_root(draft, words, reading).map(|()| None)
 }
 
-/// Reports a filter of a hook, which chooses no class of the root discipline.
-fn of_root(draft: &Draft, reading: &mut Reading) -> Option<()> {
+/// Reports a filter of a hook, which chooses no class of the root discipline. What it redirects
+/// is shaped where it then leaves.
+fn of_root(draft: &Draft, words: &Words, reading: &mut Reading) -> Option<()> {
     let Some(hook) = draft.parent.filter(|parent| parent.0 == HOOKS) else { return Some(()) };
+    let mut rest = words.rest().iter().skip_while(|word| word.text != "mirred");
+    if rest.any(|word| word.text == "redirect") {
+        let device = rest.find(|word| word.text != "dev").map_or("", |word| word.text.as_str());
+        let note = format!("these packets leave by `{device}`: what shapes it is their policy");
+        reading.noted(draft.line, note);
+        return None;
+    }
     let why = if hook == EGRESS_HOOK { EGRESS } else { ARRIVING };
     reading.lost(draft.line, why);
     None

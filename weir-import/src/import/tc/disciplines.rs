@@ -30,9 +30,8 @@ pub(super) struct Discipline {
     pub ordinary: u64,
     /// Keys and values of `[link.SCHEDULER]`.
     pub parameters: Vec<Key>,
-    /// The queue of a discipline without classes, and further keys of its one class.
+    /// The queue of a discipline without classes.
     pub queue: Vec<Key>,
-    pub only: Vec<Key>,
 }
 
 /// A service curve of `hfsc`.
@@ -56,6 +55,8 @@ pub(super) struct ClassOptions {
     pub quantum: Option<u64>,
     pub prio: Option<u64>,
     pub weight: Option<u64>,
+    /// The `maxpkt` of a class of `qfq`.
+    pub longest: Option<u64>,
     pub bounded: bool,
     pub real_time: Option<Curve>,
     pub link_share: Option<Curve>,
@@ -82,7 +83,7 @@ pub(super) fn read(
         "cbq" => cbq(&mut one, words, line, reading)?,
         "prio" => prio(&mut one, words, line, reading)?,
         "tbf" => tbf(&mut one, words, line, reading)?,
-        "drr" | "qfq" => {}
+        "drr" | "qfq" | "mq" => {}
         "cake" => super::cake::read(&mut one, words, line, reading)?,
         "cake_mq" => {
             one.kind = "cake".to_owned();
@@ -495,7 +496,7 @@ pub(super) fn class_options(
             "htb" => htb_option(&word, words, &mut options, reading)?,
             "hfsc" => hfsc_option(&word, words, &mut options, reading)?,
             "drr" => quantum_option(&word, words, &mut options, reading)?,
-            "qfq" => qfq_option(&word, words, &mut options, line, reading)?,
+            "qfq" => qfq_option(&word, words, &mut options, reading)?,
             _ => cbq_option(&word, words, &mut options, line, reading)?,
         };
         if !known {
@@ -548,7 +549,6 @@ fn qfq_option(
     word: &Word,
     words: &mut Words,
     options: &mut ClassOptions,
-    line: LineId,
     reading: &mut Reading,
 ) -> Option<bool> {
     match word.text.as_str() {
@@ -557,8 +557,8 @@ fn qfq_option(
             options.weight = Some(words.value("a weight from 1 to 1024", weight, reading)?);
         }
         "maxpkt" => {
-            words.value(A_SIZE, size, reading)?;
-            reading.approximated(line, "`maxpkt` is left out: the link's `mtu` bounds packets");
+            let longest = |text: &str| size(text).filter(|size| (512..=65_536).contains(size));
+            options.longest = Some(words.value("a size from 512 to 65536", longest, reading)?);
         }
         _ => return Some(false),
     }
@@ -754,9 +754,8 @@ const KINDS: [&str; 17] = [
 const UNKNOWN_TO_WEIR: [(&[&str], &str); 7] = [
     (&["netem"], "it imitates a path; `weir sim` has paths with a delay and with losses"),
     (
-        &["mq", "mqprio", "multiq", "taprio"],
-        "a link has one queue towards the device: import what is below one of its queues alone, \
-         as the root",
+        &["mqprio", "multiq", "taprio"],
+        "a link has one queue towards the device; `mq` is read, with a policy for each queue",
     ),
     (&["fq", "etf"], "it paces what this machine itself sends, by the stamps of sockets"),
     (&["fq_pie", "choke", "sfb", "hhf", "dualpi2"], "`fq_codel`, `pie` and `sfq` are read"),

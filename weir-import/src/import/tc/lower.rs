@@ -9,7 +9,7 @@ use super::chains::{Chains, Targets};
 use super::disciplines::{ClassOptions, Curve, Discipline, Overhead, duration, packet_limit};
 use super::filters::Filter;
 use super::units::kernel_burst;
-use super::{Class, Device, Handle, Qdisc, tables};
+use super::{Class, Device, Handle, Qdisc};
 use std::collections::BTreeMap;
 use weir_core::link::{Coding, Framing};
 use weir_core::units::Rate;
@@ -42,7 +42,6 @@ pub(super) fn device(
     options: &Options,
     reading: &mut Reading,
 ) -> Option<Sketch> {
-    device.filters = tables::lowered(&mut device, reading);
     let Some(root) = device.qdiscs.iter().position(|one| one.parent.is_none()) else {
         for filter in &device.filters {
             reading.lost(filter.line, "the device has no root discipline");
@@ -225,7 +224,6 @@ fn add_classes(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Option<usi
     if ids.is_empty() {
         let mut only = SketchClass::new(name_of((root, 0), names, "all"), None, line);
         only.queue.clone_from(&discipline.queue);
-        only.leaf_keys.clone_from(&discipline.only);
         only.default = true;
         sketch.classes.push(only);
         for filter in &device.filters {
@@ -281,10 +279,9 @@ fn weir_scheduler(discipline: &Discipline) -> &'static str {
         "hfsc" => "hfsc",
         "cbq" => "cbq",
         "drr" => "drr",
-        "qfq" => "qfq",
+        "qfq" => "qfq-plus",
         "prio" => "priq",
         "tbf" => "tbf",
-        "cake" if !discipline.only.is_empty() => "drr",
         _ => "fifo",
     }
 }
@@ -436,6 +433,8 @@ fn lower_class(options: &ClassOptions, class: &mut SketchClass, reading: &mut Re
         "qfq" => {
             let weight = options.weight.unwrap_or(1).to_string();
             class.leaf_keys.push(("weight", weight));
+            let longest = options.longest.map(|size| quoted(&format!("{size} B")));
+            class.leaf_keys.extend(longest.map(|size| ("maxpkt", size)));
         }
         "drr" => class
             .leaf_keys
@@ -505,11 +504,14 @@ fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mu
             reading.lost(qdisc.line, "its parent is not a class of the root discipline");
             continue;
         };
-        if qdisc.kind.kind == "tbf" && sketch.scheduler == "htb" {
+        if qdisc.kind.kind == "tbf" && ["htb", "hfsc"].contains(&sketch.scheduler) {
+            let is_htb = sketch.scheduler == "htb";
             let class = &mut sketch.classes[at];
             class.queue.clone_from(&qdisc.kind.queue);
-            lower_to(class, qdisc.kind.rate);
-            let note = "the bucket below the class is the ceiling of the class";
+            let (lower, limit): (fn(&mut _, _), _) =
+                if is_htb { (lower_to, "ceiling") } else { (limit_to, "upper limit") };
+            lower(class, qdisc.kind.rate);
+            let note = format!("the bucket below the class is the {limit} of the class");
             reading.approximated(qdisc.line, note);
             continue;
         }
@@ -530,13 +532,30 @@ fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mu
 fn lower_to(class: &mut SketchClass, rate: u64) {
     class.rate = class.rate.map(|own| own.min(rate));
     let ceil = class.keys.iter_mut().find(|key| key.0 == "ceil");
-    let lower = |value: &str| {
-        let own = value.trim_matches('"').parse::<Rate>();
-        own.is_ok_and(|own| own.bits_per_second() < rate)
-    };
-    if let Some(ceil) = ceil.filter(|ceil| !lower(&ceil.1)) {
+    if let Some(ceil) = ceil.filter(|ceil| exceeds(&ceil.1, rate)) {
         ceil.1 = rate_value(rate);
     }
+}
+
+/// Limits a class of hfsc to a rate: by an upper limit, and by its real-time curve, which no upper
+/// limit holds back.
+fn limit_to(class: &mut SketchClass, rate: u64) {
+    let limits = ["rt_m1", "rt_m2", "ul_m1", "ul_m2"];
+    for key in class.keys.iter_mut().chain(&mut class.leaf_keys) {
+        if limits.contains(&key.0) && exceeds(&key.1, rate) {
+            key.1 = rate_value(rate);
+        }
+    }
+    let has = |name: &str| class.keys.iter().any(|key| key.0 == name);
+    if has("ls_m2") && !has("ul_m2") {
+        class.keys.push(("ul_m2", rate_value(rate)));
+    }
+}
+
+/// Returns whether a key's rate is more than `rate`.
+fn exceeds(value: &str, rate: u64) -> bool {
+    let own = value.trim_matches('"').parse::<Rate>();
+    own.is_ok_and(|own| own.bits_per_second() > rate)
 }
 
 /// Returns the target of a filter for all packets that is tried last, and removes that filter.

@@ -15,6 +15,7 @@ mod draft;
 mod filters;
 pub mod kernel;
 mod lower;
+mod multiqueue;
 mod selector;
 mod shown;
 mod tables;
@@ -119,9 +120,13 @@ pub(super) fn given(
         let mut words = percents(words, options, line, reading);
         tc(&mut words, line, &mut devices, reading);
     }
-    let lowered =
-        devices.into_iter().filter_map(|one| lower::device(one, &names, options, reading));
-    lowered.collect()
+    let mut sketches = Vec::new();
+    for mut device in devices {
+        device.filters = tables::lowered(&mut device, reading);
+        let queues = multiqueue::queues(device, reading).into_iter();
+        sketches.extend(queues.filter_map(|one| lower::device(one, &names, options, reading)));
+    }
+    sketches
 }
 
 /// Replaces rates in percent of the device's speed.
@@ -318,7 +323,7 @@ fn qdisc(
 ) -> Option<()> {
     let place = Place::read(words, reading)?;
     if place.hook || place.handle.is_some_and(|handle| handle.0 == HOOKS) {
-        reading.lost(line, ARRIVING);
+        reading.noted(line, "a hook for other filters, which say what they do");
         return None;
     }
     let parent = place.parent.filter(|_| !place.at_root);

@@ -62,7 +62,8 @@ impl Shown {
                 self.words.splice(at, words.iter().take(6).map(|word| (*word).to_owned()));
                 return;
             }
-            ("filter", ["match", pair, "at", place]) => {
+            // `-s` counts behind it.
+            ("filter", ["match", pair, "at", place, ..]) => {
                 let Some((value, mask)) = pair.split_once('/') else { return };
                 format!("match u32 0x{value} 0x{mask} at {place}")
             }
@@ -140,6 +141,8 @@ impl Shown {
                 continue;
             }
             match text {
+                // `(rule hit 9 success 9)`.
+                "(rule" => while words.next().is_some_and(|word| !word.ends_with(')')) {},
                 "dev" => self.device = words.next(),
                 "root" => self.parent = Some("root".to_owned()),
                 "parent" => self.parent = words.next(),
@@ -182,7 +185,10 @@ impl Shown {
                 words.push(self.kind.clone());
                 words.extend(rest.iter().cloned());
             }
-            "class" if !CLASSES.contains(&self.kind.as_str()) => return None,
+            // The root of hfsc is shown as a class without a number.
+            "class" if !CLASSES.contains(&self.kind.as_str()) || self.id.ends_with(':') => {
+                return None;
+            }
             "class" => {
                 words.extend(["classid".to_owned(), self.id.clone(), self.kind.clone()]);
                 words.extend(self.words.iter().cloned());

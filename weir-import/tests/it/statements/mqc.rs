@@ -11,13 +11,13 @@ fn conditions_of_class_maps() {
          policy-map P\n class A\n  bandwidth 1000\ninterface Gi0\n bandwidth 10000\n \
          service-policy output P\n",
         &[
-            (" match ip dscp ef af41 cs1", KEPT, "", "{ dscp = [46, 34, 8] }"),
+            (" match ip dscp ef af41 cs1", KEPT, "", "{ dscp = [8, 34, 46] }"),
             (" match precedence critical", KEPT, "", "{ dscp = [40, 41, 42, 43, 44, 45, 46, 47] }"),
             (
                 " match access-group name L",
                 KEPT,
                 "",
-                "{ proto = 6, src = '10.0.0.1', sport = ['22'] }",
+                "{ src = '10.0.0.1/32', proto = 6, sport = '22' }",
             ),
             (" match access-group 7", LOST, "no access list `7`", "10 Mbit/s"),
             (" match protocol icmp", KEPT, "", "{ proto = 1 }"),
@@ -25,7 +25,11 @@ fn conditions_of_class_maps() {
             (" match protocol skype", LOST, "look into packets", "10 Mbit/s"),
             (" match ip rtp 16384 100", CLOSE, "odd ports", "dport = '16384-16484'"),
             (" match vlan 7", KEPT, "", "{ vlan = 7 }"),
-            (" match not dscp ef", LOST, "no `not`", "10 Mbit/s"),
+            (" match not dscp ef", KEPT, "", "{ dscp = [0, 1, 2, 3"),
+            (" match not dscp ef", KEPT, "", "44, 45, 47, 48,"),
+            (" match not access-group name L", KEPT, "", "{ proto = 6, sport = '0-21' }"),
+            (" match not vlan 7", LOST, "one VLAN", "10 Mbit/s"),
+            (" match not qos-group 3", LOST, "cannot match `qos-group`", "10 Mbit/s"),
             (" match qos-group 3", LOST, "cannot match `qos-group`", "10 Mbit/s"),
             (" match dscp 77", LOST, "not known here", "10 Mbit/s"),
         ],
@@ -39,18 +43,18 @@ fn conditions_of_class_maps() {
                 "access-list 101 permit udp any range 5000 5010 10.1.0.0 0.0.255.255 log",
                 KEPT,
                 "",
-                "{ proto = 17, sport = '5000-5010', dst = '10.1.0.0/16' }",
+                "{ dst = '10.1.0.0/16', proto = 17, sport = '5000-5010' }",
             ),
             (
                 "access-list 101 permit tcp any gt 1023 any eq www 443",
                 KEPT,
                 "",
-                "{ proto = 6, sport = '1024-65535', dport = ['80', '443'] }",
+                "{ proto = 6, sport = '1024-65535', dport = '80' }",
             ),
             ("access-list 101 permit 10.2.0.0 0.0.0.255", KEPT, "", "{ src = '10.2.0.0/24' }"),
             ("access-list 101 permit ip 10.0.0.0 0.255.0.255 any", LOST, "a part of it", "P"),
-            ("access-list 101 deny ip any any", LOST, "no `deny`", "P"),
-            ("access-list 101 remark x", KEPT, "", "{ dscp = [46] }"),
+            ("access-list 101 deny ip any any", KEPT, "", "{ dscp = 46 }"),
+            ("access-list 101 remark x", KEPT, "", "{ dscp = 46 }"),
         ],
     );
 }
@@ -93,9 +97,52 @@ fn actions_of_classes() {
             ("  queue-limit 9 packets", KEPT, "", "queue = { limit = '9 packets' }"),
             ("  queue-limit 90 ms", LOST, "packets or bytes", "limit = '64 packets'"),
             ("  fair-queue", CLOSE, "as in fq-codel", "dropper = 'fq-codel'"),
-            ("  random-detect", CLOSE, "early drops", "limit = '64 packets'"),
+            (
+                "  random-detect",
+                CLOSE,
+                "one pair of thresholds",
+                "queue = { dropper = 'red', min = '20 packets', max = '40 packets' }",
+            ),
+            (
+                "  random-detect dscp 0 24 60 5",
+                CLOSE,
+                "one pair of thresholds",
+                "queue = { dropper = 'red', min = '24 packets', max = '60 packets', pmax = '20.000 %' }",
+            ),
+            ("  random-detect ecn", CLOSE, "one pair", "max = '40 packets', ecn = true }"),
             ("  set dscp af31", LOST, "`police` only", "3 Mbit/s"),
             ("  drop", LOST, "does not filter", "3 Mbit/s"),
+        ],
+    );
+}
+
+#[test]
+fn denied_packets_are_left_to_other_classes() {
+    let file = |entries: &str| {
+        format!(
+            "ip access-list extended L\n{entries}@\n permit tcp 10.0.0.0 0.0.0.255 any\n\
+             class-map A\n match access-group name L\npolicy-map P\n class A\n  bandwidth 1000\n"
+        )
+    };
+    check(
+        "mqc",
+        &file(" permit icmp any any\n"),
+        &[
+            (
+                " deny tcp any any eq 25",
+                KEPT,
+                "",
+                "{ src = '10.0.0.0/24', proto = 6, dport = '0-24' }",
+            ),
+            (
+                " deny ip 10.0.0.0 0.0.0.63 any",
+                KEPT,
+                "",
+                "{ src = ['10.0.0.64/26', '10.0.0.128/25'], proto = 6 }",
+            ),
+            (" deny udp any any", KEPT, "", "{ src = '10.0.0.0/24', proto = 6 }"),
+            (" deny ip any any", KEPT, "", "match = [;     { proto = 1 },; ]"),
+            (" deny tcp any any syn", LOST, "a part of it", "{ src = '10.0.0.0/24', proto = 6 }"),
         ],
     );
 }

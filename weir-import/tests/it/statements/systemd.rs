@@ -18,7 +18,7 @@ fn sections_of_disciplines_alone() {
                 "[CAKE]\nBandwidth=40M\nFlowIsolationMode=dual-dst-host\nNAT=yes",
                 CLOSE,
                 "`nat` is left out",
-                "hash = 'dstaddr'",
+                "isolate = 'flows within dstaddr'",
             ),
             (
                 "[TokenBucketFilter]\nRate=5M\nBurstBytes=15K\nLimitBytes=30000",
@@ -75,7 +75,7 @@ fn sections_of_classes() {
             ),
             ("[NetworkEmulator]\nParent=1:30\nDelaySec=9ms", LOST, "no `netem`", "1-30"),
             ("[FairQueueing]\nParent=1:30\nPacing=yes", LOST, "no `fq`", "1-30"),
-            ("[QDisc]\nParent=clsact", LOST, "arriving packets", "1-30"),
+            ("[QDisc]\nParent=clsact", KEPT, "a hook", "1-30"),
             ("[Network]\nDHCP=yes", LOST, "orders and shapes no packets", "1-30"),
         ],
     );

@@ -300,6 +300,53 @@ fn roots_of_tc_with_classes() {
 }
 
 #[test]
+fn queues_of_a_device_and_buckets_below_classes() {
+    check(
+        "tc",
+        "@\nqdisc add dev a parent 7fff:1 handle 1: htb default 2\n\
+         class add dev a parent 1: classid 1:2 htb rate 4mbit\n\
+         qdisc add dev a parent 7fff:2 handle 2: htb default 9\n\
+         class add dev a parent 2: classid 2:3 htb rate 6mbit\n\
+         class add dev a parent 2: classid 2:9 htb rate 1mbit\n\
+         filter add dev a parent 2: protocol ip prio 1 u32 match ip src 10.0.0.1 flowid 2:3\n",
+        &[
+            (
+                "qdisc replace dev a root handle 7fff: mq",
+                CLOSE,
+                "policy of its own",
+                "# Interface a-1; [link]; rate = '4 Mbit/s'; ",
+            ),
+            (
+                "qdisc replace dev a root handle 7fff: mq",
+                CLOSE,
+                "by a hash",
+                "# Interface a-2; [link]; rate = '7 Mbit/s'; ",
+            ),
+        ],
+    );
+    check(
+        "tc",
+        "qdisc add dev a root handle 1: hfsc default 10\n\
+         class add dev a parent 1: classid 1:10 hfsc sc rate 5mbit\n\
+         class add dev a parent 1: classid 1:20 hfsc rt rate 1mbit\nqdisc add dev a parent @\n",
+        &[
+            (
+                "1:10 handle 10: tbf rate 3mbit burst 10k limit 30k",
+                CLOSE,
+                "upper limit of the class",
+                "ls_m2 = '5 Mbit/s'; ul_m2 = '3 Mbit/s'; rt_m2 = '3 Mbit/s'; queue = { limit = '30720 B' }",
+            ),
+            (
+                "1:20 handle 20: tbf rate 300kbit burst 10k limit 30k",
+                CLOSE,
+                "upper limit of the class",
+                "rt_m2 = '300 kbit/s'",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn filters_of_tc() {
     check(
         "tc",
@@ -542,8 +589,14 @@ fn lines_of_tc() {
          # class 1:10 is web\n: class voip\n",
         &[
             ("tc qdisc show dev a", KEPT, "only shows", "[class.web]"),
-            ("tc qdisc add dev a ingress", LOST, "their own direction", "[class.web]"),
-            ("tc qdisc add dev a handle ffff: clsact", LOST, "`police`", "[class.web]"),
+            ("tc qdisc add dev a ingress", KEPT, "a hook", "[class.web]"),
+            ("tc qdisc add dev a handle ffff: clsact", KEPT, "a hook", "[class.web]"),
+            (
+                "tc filter add dev a parent ffff: protocol all u32 match u32 0 0 action mirred egress redirect dev ifb0",
+                KEPT,
+                "leave by `ifb0`",
+                "[class.web]",
+            ),
             (
                 "tc filter add dev a parent ffff: protocol ip u32 match u32 0 0 police rate 1mbit burst 9k",
                 LOST,

@@ -270,6 +270,7 @@ const ROWS: &[(&str, u16, &str, Form)] = &[
     ("pie", 7, "bytemode", Form::Flag("")),
     ("drr", 1, "quantum", Form::Plain),
     ("qfq", 1, "weight", Form::Plain),
+    ("qfq", 2, "maxpkt", Form::Plain),
 ];
 /// `TC_LINKLAYER_ATM`.
 const ATM: u32 = 2;

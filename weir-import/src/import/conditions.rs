@@ -1,8 +1,8 @@
-//! The conditions of a rule of pf as sets: what two rules have in common, and the rules of a policy
-//! that say the same.
+//! The conditions of a rule as sets of packets: what two rules have in common, what one leaves of
+//! another, and the rules of a policy that say the same.
 
-use super::super::altq::with_tos;
-use super::super::sketch::{Key, quoted};
+use super::altq::with_tos;
+use super::sketch::{Key, quoted};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Disjoint ranges of numbers, the smallest first; both ends belong to a range.
@@ -16,11 +16,12 @@ pub(super) struct Addresses {
     six: Ranges,
 }
 
-/// A version of IP.
+/// A version of IP, or what finds its addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Version {
     Four,
     Six,
+    Arp,
 }
 
 /// The conditions of a rule; `None` is any.
@@ -33,6 +34,20 @@ pub(super) struct Conditions {
     pub source_ports: Option<Ranges>,
     pub destination_ports: Option<Ranges>,
     pub tos: Option<u8>,
+    pub dscps: Option<Ranges>,
+    pub vlans: Option<Ranges>,
+}
+
+impl Version {
+    const ALL: [Self; 3] = [Self::Four, Self::Six, Self::Arp];
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Four => "ipv4",
+            Self::Six => "ipv6",
+            Self::Arp => "arp",
+        }
+    }
 }
 
 impl Ranges {
@@ -98,6 +113,23 @@ impl Addresses {
                 Some(Self { six, ..Self::default() })
             }
             _ => None,
+        }
+    }
+
+    /// Returns the addresses that share the first `length` bits; `None` if one has fewer.
+    pub(super) fn network(address: IpAddr, length: u64) -> Option<Self> {
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        let host = u32::try_from(width - i64::try_from(length).ok()?).ok()?;
+        let rest = u128::MAX.checked_shr(128 - host).unwrap_or(0);
+        match address {
+            IpAddr::V4(own) => {
+                let (own, rest) = (u32::from(own), rest as u32);
+                Self::between(Ipv4Addr::from(own & !rest).into(), Ipv4Addr::from(own | rest).into())
+            }
+            IpAddr::V6(own) => {
+                let own = u128::from(own);
+                Self::between(Ipv6Addr::from(own & !rest).into(), Ipv6Addr::from(own | rest).into())
+            }
         }
     }
 
@@ -194,7 +226,58 @@ impl Conditions {
             tos: common(self.tos.as_ref(), other.tos.as_ref(), |one, two| {
                 (one == two).then_some(*one)
             })?,
+            dscps: ranges(self.dscps.as_ref(), other.dscps.as_ref())?,
+            vlans: ranges(self.vlans.as_ref(), other.vlans.as_ref())?,
         })
+    }
+
+    /// Returns disjoint conditions of the packets that meet these and not `other`, which has no
+    /// `tos`.
+    pub(super) fn without(&self, other: &Self) -> Vec<Self> {
+        let mut rest = Vec::new();
+        let mut met = self.clone();
+        for (part, others) in other.parts() {
+            let Some(both) = met.and(&part) else { return vec![self.clone()] };
+            rest.extend(others.iter().filter_map(|others| met.and(others)));
+            met = both;
+        }
+        rest
+    }
+
+    /// Returns each condition alone, with those of the packets that do not meet it.
+    fn parts(&self) -> Vec<(Self, Vec<Self>)> {
+        let any = Self::default;
+        let mut parts = Vec::new();
+        if let Some(own) = self.version {
+            let version = |one| Self { version: Some(one), ..any() };
+            let others = Version::ALL.into_iter().filter(|one| *one != own).map(version);
+            parts.push((version(own), others.collect()));
+        }
+        let of_ranges: [(&Option<Ranges>, u128, Of<Ranges>); 5] = [
+            (&self.protocols, 255, |one| Self { protocols: Some(one), ..Self::default() }),
+            (&self.source_ports, 65_535, |one| Self { source_ports: Some(one), ..Self::default() }),
+            (&self.destination_ports, 65_535, |one| Self {
+                destination_ports: Some(one),
+                ..Self::default()
+            }),
+            (&self.dscps, 63, |one| Self { dscps: Some(one), ..Self::default() }),
+            (&self.vlans, 4094, |one| Self { vlans: Some(one), ..Self::default() }),
+        ];
+        for (own, most, of) in of_ranges {
+            let Some(own) = own else { continue };
+            let others = Some(own.not(most)).filter(|others| !others.is_empty());
+            parts.push((of(own.clone()), others.map(of).into_iter().collect()));
+        }
+        let of_addresses: [(&Option<Addresses>, Of<Addresses>); 2] = [
+            (&self.sources, |one| Self { sources: Some(one), ..Self::default() }),
+            (&self.destinations, |one| Self { destinations: Some(one), ..Self::default() }),
+        ];
+        for (own, of) in of_addresses {
+            let Some(own) = own else { continue };
+            let others = Some(own.not()).filter(|others| !others.is_empty());
+            parts.push((of(own.clone()), others.map(of).into_iter().collect()));
+        }
+        parts
     }
 
     /// Whether each packet that meets `other` meets these, too, as far as ranges tell.
@@ -252,11 +335,7 @@ impl Conditions {
     fn rule(&self, protocol: Option<u128>, ports: [Option<&String>; 2]) -> Vec<Key> {
         let mut keys = Vec::new();
         if self.sources.is_none() && self.destinations.is_none() {
-            let version = self.version.map(|version| match version {
-                Version::Four => "ipv4",
-                Version::Six => "ipv6",
-            });
-            keys.extend(version.map(|version| ("ethertype", quoted(version))));
+            keys.extend(self.version.map(|version| ("ethertype", quoted(version.text()))));
         }
         for (name, addresses) in [("src", &self.sources), ("dst", &self.destinations)] {
             let Some(addresses) = addresses else { continue };
@@ -272,14 +351,25 @@ impl Conditions {
         if let Some(tos) = self.tos {
             keys.push(("dscp", (tos >> 2).to_string()));
         }
+        for (name, numbers) in [("dscp", &self.dscps), ("vlan", &self.vlans)] {
+            let Some(numbers) = numbers else { continue };
+            let all: Vec<_> = numbers.0.iter().flat_map(|row| row.0..=row.1).collect();
+            keys.push(match all.as_slice() {
+                [one] => (name, one.to_string()),
+                several => (name, format!("{several:?}")),
+            });
+        }
         keys
     }
 }
 
+/// Makes conditions of one kind alone.
+type Of<T> = fn(T) -> Conditions;
+
 const FOUR_MAX: u128 = u32::MAX as u128;
 /// The bit of the traffic class that requests low delay.
 const LOW_DELAY: u8 = 0x10;
-/// Bound: cases of one rule of pf with lists; only the first are kept, and that is reported.
+/// Bound: cases of one rule with lists; only the first are kept, and that is reported.
 pub(super) const CASES_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -293,6 +383,47 @@ mod tests {
         assert_eq!(few.not(12), Ranges(vec![(0, 0), (10, 12)]));
         assert_eq!(Ranges::of([(0, 12)]).not(12), Ranges::default());
         assert_eq!(few.and(&Ranges::of([(8, 10), (20, 20)])), Ranges(vec![(8, 9)]));
+    }
+
+    /// Each packet of a few meets exactly one of what two conditions have in common and what the
+    /// second leaves of the first, if it meets the first.
+    #[test]
+    fn what_is_left_are_the_packets_that_do_not_meet_the_other() {
+        let four = |first: [u8; 4], last: [u8; 4]| {
+            Addresses::between(IpAddr::from(first), IpAddr::from(last))
+        };
+        let one = |numbers: (u128, u128)| Some(Ranges::of([numbers]));
+        let rows = [
+            Conditions { sources: four([10, 0, 0, 0], [10, 0, 0, 9]), ..Conditions::default() },
+            Conditions { protocols: one((6, 6)), dscps: one((8, 46)), ..Conditions::default() },
+            Conditions {
+                protocols: one((6, 17)),
+                destination_ports: one((80, 90)),
+                sources: four([10, 0, 0, 4], [10, 0, 0, 20]),
+                ..Conditions::default()
+            },
+            Conditions::default(),
+        ];
+        let packets = (0..2_u128).flat_map(|at| [6, 17, 1].map(|protocol| (at, protocol)));
+        let packets: Vec<Conditions> = packets
+            .flat_map(|(at, protocol)| [80, 443].map(|port| (at * 7, protocol, port, at * 46)))
+            .map(|(host, protocol, port, dscp)| Conditions {
+                sources: four([10, 0, 0, host as u8], [10, 0, 0, host as u8]),
+                protocols: one((protocol, protocol)),
+                destination_ports: one((port, port)),
+                dscps: one((dscp, dscp)),
+                ..Conditions::default()
+            })
+            .collect();
+        for (first, second) in rows.iter().flat_map(|a| rows.iter().map(move |b| (a, b))) {
+            let left = first.without(second);
+            let all = first.and(second).into_iter().chain(left).collect::<Vec<_>>();
+            for packet in &packets {
+                let met = all.iter().filter(|one| one.and(packet).is_some()).count();
+                assert_eq!(met, usize::from(first.and(packet).is_some()), "{first:?} {second:?}");
+            }
+            assert!(first.without(first).is_empty());
+        }
     }
 
     #[test]

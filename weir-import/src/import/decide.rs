@@ -1,8 +1,10 @@
-//! Evaluates rules of pf for all packets at once.
+//! Evaluates rules of which the last one that matches decides, for all packets at once.
 //!
 //! pf goes through its rules in order [pf.conf(5)]. A `match` rule that matches sets its queue at
 //! once and evaluation goes on; of the `pass` rules that match, the last decides, and its queue, if
 //! it names one, replaces that of `match` rules. A rule with `quick` is the last that is looked at.
+//! RouterOS's marks of packets are the same: each rule that matches replaces the mark, and one
+//! without `passthrough` is the last.
 //! Weir takes the first rule that matches, so the decisions here are in the order in which the
 //! first whose conditions hold is right.
 

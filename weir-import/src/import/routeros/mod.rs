@@ -2,12 +2,16 @@
 //! one for downloads: a class of `htb` a queue, chosen by the addresses of its `target`.
 //!
 //! Simple queues are tried from the first to the last, and children before the rest of their
-//! parent. What no queue takes is not limited there.
+//! parent. What no queue takes is not limited there. `/queue tree` becomes a policy for each
+//! interface at the top of a tree: what its marks mean is in `marks.rs`.
+
+mod marks;
 
 use super::lines::{LineId, Reading};
 use super::sketch::{Class, Key, Rule, Sketch, quoted, rate_value};
 use super::words::{Word, bad_value, number, split_quoted, with_letter};
 use super::{Fate, Language, Options};
+use marks::Marks;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weir_policy::codes;
@@ -33,6 +37,15 @@ struct Queue {
     most: [u64; 2],
     priority: [u64; 2],
     queues: [String; 2],
+    /// The marks of its packets, if it is one of a tree.
+    marks: Option<Vec<String>>,
+}
+
+impl Queue {
+    /// Returns whether its packets are those that no rule marks.
+    fn takes_rest(&self) -> bool {
+        self.marks.as_ref().is_some_and(|marks| marks.iter().any(|mark| mark == NO_MARK))
+    }
 }
 
 /// The values of a line `add`.
@@ -43,6 +56,7 @@ struct File {
     queues: Vec<Queue>,
     /// The queue of each name of `/queue type`.
     types: BTreeMap<String, (Vec<Key>, Option<&'static str>)>,
+    marks: Marks,
 }
 
 fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
@@ -52,7 +66,12 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
         file.statement(words, &mut menu, reading);
     }
     let mut sketches = Vec::new();
+    file.marks.report(&file.queues, reading);
     for (device, one) in file.by_device() {
+        if let Some(device) = device.as_ref().filter(|_| one.queues[0].marks.is_some()) {
+            sketches.push(one.sketch(0, device.clone(), options, reading));
+            continue;
+        }
         if device.is_some() {
             let note = "downloads leave by the interface, uploads arrive there";
             reading.noted(one.queues[0].line, note);
@@ -107,7 +126,7 @@ impl File {
             let parts = path.iter().flat_map(|word| word.text.split('/'));
             *menu = parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
         }
-        let of_queues = menu.starts_with("queue");
+        let of_queues = menu.starts_with("queue") || marks::MENUS.contains(&menu.as_str());
         let Some(at) = at.filter(|at| is_menu || *at == 0) else {
             if is_menu && !of_queues {
                 let line = reading.line(span);
@@ -133,7 +152,8 @@ impl File {
         match menu.as_str() {
             "queue simple" => drop(self.simple(&values, (line, span), reading)),
             "queue type" => self.kind(&values, line, reading),
-            "queue tree" => reading.lost(line, OF_TREE),
+            "queue tree" => drop(self.tree(&values, (line, span), reading)),
+            menu if marks::MENUS.contains(&menu) => self.marks.read(menu, &values, line, reading),
             _ => reading.lost(line, "this menu has no queue"),
         }
     }
@@ -178,11 +198,7 @@ impl File {
             "" => format!("queue{}", self.queues.len() + 1),
             name => name.to_owned(),
         };
-        if self.queues.iter().any(|one| one.name == name) {
-            let message = format!("two queues are called `{name}`");
-            reading.error(&codes::DECLARED_TWICE, span, message, "rename one of them");
-            return None;
-        }
+        self.named_once(&name, span, reading)?;
         let parent =
             Some(text("parent").to_owned()).filter(|name| !["", "none"].contains(&name.as_str()));
         let queues = [up.to_owned(), down.to_owned()];
@@ -197,6 +213,75 @@ impl File {
             most,
             priority,
             queues,
+            marks: None,
+        });
+        Some(())
+    }
+
+    fn named_once(&self, name: &str, span: Span, reading: &mut Reading) -> Option<()> {
+        if self.queues.iter().any(|one| one.name == name) {
+            let message = format!("two queues are called `{name}`");
+            reading.error(&codes::DECLARED_TWICE, span, message, "rename one of them");
+            return None;
+        }
+        Some(())
+    }
+
+    /// Reads a queue of a tree, which is for one direction: what leaves by the interface at its
+    /// top.
+    fn tree(
+        &mut self,
+        values: &Values,
+        (line, span): (LineId, Span),
+        reading: &mut Reading,
+    ) -> Option<()> {
+        let text = |key: &str| values.get(key).map(|word| word.text.as_str()).unwrap_or_default();
+        if self.queues.len() >= QUEUES_MAX {
+            reading.lost(line, format!("the file has more than {QUEUES_MAX} queues"));
+            return None;
+        }
+        if text("disabled") == "yes" {
+            reading.lost(line, "it is disabled");
+            return None;
+        }
+        for (key, word) in values.iter().filter(|row| row.0 != "packet-mark") {
+            left_out(key, word, line, reading);
+        }
+        let one = |key: &str, otherwise: u64, parse: fn(&str) -> Option<u64>, r: &mut Reading| {
+            pair(values.get(key), otherwise, parse, r)
+        };
+        let least = one("limit-at", 0, rate, reading)?;
+        let most = one("max-limit", 0, rate, reading)?;
+        let priority = one("priority", 8, |text| number(text).filter(|one| *one <= 8), reading)?;
+        let name = match text("name") {
+            "" => format!("queue{}", self.queues.len() + 1),
+            name => name.to_owned(),
+        };
+        self.named_once(&name, span, reading)?;
+        let above = text("parent").to_owned();
+        if above.is_empty() {
+            reading.lost(line, "a queue of a tree needs a `parent`");
+            return None;
+        }
+        let inside = self.queues.iter().any(|one| one.marks.is_some() && one.name == above);
+        let (parent, device) = if inside { (Some(above), None) } else { (None, Some(above)) };
+        let kind = if values.contains_key("queue") { text("queue") } else { "default-small" };
+        let marks = text("packet-mark").split(',').filter(|mark| !mark.is_empty());
+        let marks = Some(marks.map(str::to_owned).collect());
+        let (targets, others) = Default::default();
+        let queues = [kind.to_owned(), kind.to_owned()];
+        self.queues.push(Queue {
+            line,
+            name,
+            parent,
+            device,
+            targets,
+            others,
+            least,
+            most,
+            priority,
+            queues,
+            marks,
         });
         Some(())
     }
@@ -217,7 +302,7 @@ impl File {
                 let note = "each address may send so much and no more: write a class for each, by \
                             hand or by `[template]`, with that `ceil`";
                 reading.lost(line, format!("`pcq-rate={}`: {note}", word.text));
-            } else {
+            } else if !["0", "0bps", "0s"].contains(&word.text.as_str()) {
                 reading.approximated(line, format!("`{key}={}` has no counterpart", word.text));
             }
         }
@@ -252,8 +337,8 @@ impl File {
             let found = groups.iter().position(|group| group.0 == queue.device);
             let at = above.or(found).unwrap_or(groups.len());
             if at == groups.len() {
-                let (queues, types) = (Vec::new(), self.types.clone());
-                groups.push((queue.device.clone(), File { queues, types }));
+                let (types, marks) = (self.types.clone(), self.marks.clone());
+                groups.push((queue.device.clone(), File { queues: Vec::new(), types, marks }));
             }
             places.insert(queue.name.clone(), at);
             groups[at].1.queues.push(queue);
@@ -309,6 +394,12 @@ impl File {
             sketch.under_link(first);
             return sketch;
         }
+        if let Some(queue) = self.queues.iter().find(|queue| queue.takes_rest()) {
+            let at = sketch.classes.iter().position(|class| class.line == queue.line);
+            sketch.classes[at.unwrap_or_default()].default = true;
+            sketch.under_link(first);
+            return sketch;
+        }
         let tops = (0..order.len()).filter(|at| sketch.classes[*at].parent.is_none());
         let most = tops.map(|at| Some(self.queues[order[at]].most[side]).filter(|most| *most > 0));
         let taken = most.map(|most| most.unwrap_or(link)).fold(0, u64::saturating_add);
@@ -328,7 +419,8 @@ impl File {
     fn whole(&self) -> Option<&Queue> {
         let mut tops = self.queues.iter().filter(|queue| queue.parent.is_none());
         let only = tops.next().filter(|_| tops.next().is_none())?;
-        (only.targets.is_empty() && only.others.is_empty()).then_some(only)
+        let all = only.targets.is_empty() && only.others.is_empty();
+        (all && only.marks.is_none()).then_some(only)
     }
 
     /// Returns the queues, each behind its parent.
@@ -369,6 +461,16 @@ impl File {
         };
         let ranks: Vec<u64> = (0..order.len()).map(rank).collect();
         let [own, other] = if side == 0 { ["src", "dst"] } else { ["dst", "src"] };
+        if let Some(top) = self.queues.first().filter(|queue| queue.marks.is_some()) {
+            let marks = |at: usize| self.queues[order[at]].marks.as_deref().unwrap_or_default();
+            for (keys, mark, rank) in self.marks.rules(top.device.as_deref().unwrap_or_default()) {
+                let of = |at: &usize| marks(*at).contains(&mark);
+                if let Some(at) = (0..order.len()).find(of) {
+                    sketch.classes[at].rules.push(Rule { keys, rank });
+                }
+            }
+            return;
+        }
         for (at, rank) in ranks.into_iter().enumerate() {
             let queue = &self.queues[order[at]];
             let mut keys = Vec::new();
@@ -576,9 +678,8 @@ const BUILT_IN: [(&str, &str, &str, &str); 12] = [
 ];
 const OF_MARKS: &str = "its packets have a mark of the router's firewall, which is not in them: \
                         write the conditions of the mark as `match` in a class";
-const OF_TREE: &str = "a queue of the tree has the packets of a mark of the router's firewall, \
-                       which is not in them: write the conditions of the mark as `match` in a \
-                       class";
+/// The mark of packets that no rule marks.
+const NO_MARK: &str = "no-mark";
 /// The rate of a queue without `limit-at`.
 const LEAST_RATE: u64 = 10_000;
 /// Bound: simple queues of a file; further ones are reported as lost.
