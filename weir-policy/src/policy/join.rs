@@ -449,6 +449,11 @@ fn text_of(texts: &mut Option<Table>, name: &str, place: u32) -> String {
     let written = texts.as_mut().and_then(|all| all.remove(name));
     let mut own = written.and_then(|item| item.into_table().ok()).unwrap_or_default();
     own.insert("place", toml_edit::value(i64::from(place)));
+    text_of_class(name, own)
+}
+
+/// Returns the text of a table `[class.NAME]`.
+pub(super) fn text_of_class(name: &str, mut own: Table) -> String {
     own.set_position(None);
     // However it was written, it has a header of its own, so that texts of tables can follow each
     // other.
