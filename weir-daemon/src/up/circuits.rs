@@ -267,6 +267,12 @@ pub fn check(deployment: &Deployment) -> Result<(), String> {
     Wanted::of(deployment).map(drop)
 }
 
+/// Returns whether the file of the secret is on this machine, if there is to be one.
+pub fn is_here(deployment: &Deployment) -> bool {
+    let source = deployment.circuits.as_ref().map(|circuits| &circuits.from);
+    !matches!(source, Some(CircuitSource::Radius(radius)) if !radius.secret_file.exists())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
