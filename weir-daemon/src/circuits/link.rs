@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_control::circuits::{Circuit, UnknownHost};
-use weir_control::protocol::{Answer, Query, Request, Tables, Texts};
+use weir_control::protocol::{Answer, Changed, Query, Request, Tables, Texts};
 use weir_control::texts;
 use weir_host::watch::Waker;
 use weir_policy::deployment::Circuits;
@@ -220,6 +220,7 @@ impl Worker {
         match (change, self.client.call(&request(&way.direction, &[change]))?) {
             // A class that is gone already is as good as one that left.
             (Change::Leave(_), Answer::Changed(_)) => Ok(()),
+            (_, Answer::Changed(changed)) if changed.errors > 0 => Err(reason(&changed)),
             (_, answer) => refused(answer),
         }
     }
@@ -279,6 +280,14 @@ fn request(direction: &str, changes: &[&Change<'_>]) -> Request {
         dry_run: false,
         reason: REASON.to_owned(),
     }
+}
+
+/// Returns why a class was refused, in a line.
+fn reason(changed: &Changed) -> String {
+    let is_error = |finding: &&serde_json::Value| finding["severity"] == "error";
+    let error = changed.findings.iter().find(is_error);
+    let text = |key: &str| error.and_then(|error| error[key].as_str()).unwrap_or_default();
+    format!("{}; {}", text("message"), text("cure"))
 }
 
 /// Returns the table of a circuit's class, which says in a note what it is for.

@@ -192,7 +192,8 @@ impl Table {
         }
     }
 
-    /// Returns up to so many changes to make at the link, for which answers follow.
+    /// Returns up to so many changes to make at the link, for which answers follow. Those that leave
+    /// go alone: a place that becomes free serves from the next request on.
     pub fn take(&mut self, most: usize) -> Vec<Step> {
         let mut steps = Vec::new();
         while steps.len() < most {
@@ -211,6 +212,14 @@ impl Table {
             }
             entry.turn = Turn::Asked { again: false };
             steps.push(Step { class, circuit, present: entry.present });
+        }
+        if steps.iter().any(|step| step.circuit.is_none()) {
+            let joining = steps.extract_if(.., |step| step.circuit.is_some());
+            for step in joining.collect::<Vec<_>>().into_iter().rev() {
+                let entry = self.entries.get_mut(&step.class).expect("it is there");
+                entry.turn = Turn::Due;
+                self.due.push_front(step.class);
+            }
         }
         steps
     }
