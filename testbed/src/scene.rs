@@ -112,8 +112,12 @@ impl ScenePlan {
         Ok(scene)
     }
 
-    /// Returns the text of the deployment.
+    /// Returns the text of the deployment. `WEIR_WORKERS` in the environment is the number of its
+    /// workers, where the plan says nothing of them: so all rows are tried with workers as well.
     fn text(&self, control: &Path) -> String {
+        let workers =
+            std::env::var("WEIR_WORKERS").ok().filter(|_| !self.lines.contains("workers"));
+        let workers = workers.map_or(String::new(), |count| format!("workers = {count}\n"));
         let port = |interface: &str| match self.kind.keyword() {
             None => format!("\"{interface}\""),
             Some(kind) => format!("{{ interface = \"{interface}\", kind = \"{kind}\" }}"),
@@ -124,7 +128,7 @@ impl ScenePlan {
             )
         };
         let mut text = format!(
-            "[deployment]\nports = {{ inside = {}, outside = {} }}\ncontrol = \"{}\"\n{}",
+            "[deployment]\nports = {{ inside = {}, outside = {} }}\ncontrol = \"{}\"\n{workers}{}",
             port(LEFT),
             port(RIGHT),
             control.display(),

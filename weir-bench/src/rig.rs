@@ -302,6 +302,7 @@ pub fn bridge_config(lanes: [LaneConfig; 2], cpu: Option<usize>) -> BridgeConfig
         wait: WaitPolicy::Hybrid,
         lag_max: weir_core::units::Duration::from_millis(LAG_MAX_MS),
         cpu,
+        workers: 1,
         passes_carrier: false,
         intake: true,
     }

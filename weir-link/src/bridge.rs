@@ -6,6 +6,8 @@
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
 mod change;
+#[cfg(test)]
+mod laws;
 mod watch;
 
 use std::os::fd::RawFd;
@@ -13,7 +15,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_core::account::Histogram;
 use weir_core::classify::InterfaceId;
-use weir_core::packet::Headers;
 use weir_core::queue::HostAccounts;
 use weir_core::units::{Duration, Instant};
 
@@ -24,7 +25,8 @@ pub use crate::lane::LaneConfig;
 use crate::lane::{Incoming, Lane, Turn};
 use crate::offload::SEGMENTS_MAX;
 use crate::pool::FramePool;
-use crate::port::{self, BATCH, Port, PortConfig, PortState, Received, Room};
+use crate::port::worker::{Reopen, Workers};
+use crate::port::{self, BATCH, Port, PortConfig, PortState, Reached, Received, Room, worker};
 use crate::recorder::Taps;
 use crate::sorter::Sorting;
 use crate::stations::{Route, Stations};
@@ -53,6 +55,9 @@ pub struct BridgeConfig {
     pub lag_max: Duration,
     /// The CPU to run on.
     pub cpu: Option<usize>,
+    /// How many threads receive and send for the ports, beside the loop that decides; with less
+    /// than 2 the loop does all.
+    pub workers: usize,
     /// Whether a port is set down while those that its frames go to have no carrier.
     pub passes_carrier: bool,
     /// Whether the ports take frames from the start; [`crate::status::Board`] opens and closes
@@ -80,7 +85,13 @@ impl BridgeConfig {
             }
             PortSource::Open(port) => port.room(),
         };
-        self.ports.iter().enumerate().map(of).fold(Room::default(), Room::with)
+        let rooms = self.ports.iter().enumerate().map(of);
+        let of_worker = |room| if self.has_workers() { worker::room(room) } else { room };
+        rooms.map(of_worker).fold(Room::default(), Room::with)
+    }
+
+    fn has_workers(&self) -> bool {
+        self.workers >= 2
     }
 }
 
@@ -154,14 +165,20 @@ impl BridgePort {
             PortSource::Config(config) => config.sorting.clone(),
             PortSource::Open(_) => None,
         };
-        let (port, why) = match self.source {
-            PortSource::Config(config) => port::open_saying_why(PortConfig { intake, ..config })?,
+        let (port, why, reopen) = match self.source {
+            PortSource::Config(config) => {
+                let config = PortConfig { intake, ..config };
+                let again = PortConfig { intake: false, ..config.clone() };
+                let reopen: Reopen = Some(Box::new(move || port::open(again.clone())));
+                let (port, why) = port::open_saying_why(config)?;
+                (port, why, reopen)
+            }
             PortSource::Open(mut port) => {
                 port.set_intake(intake)?;
-                (port, String::new())
+                (port, String::new(), None)
             }
         };
-        Ok(OpenPort { number: self.number, port, why, sorting, kept: Kept::default() })
+        Ok(OpenPort { number: self.number, port, reopen, why, sorting, kept: Kept::default() })
     }
 }
 
@@ -169,6 +186,8 @@ impl BridgePort {
 struct OpenPort {
     number: InterfaceId,
     port: Box<dyn Port>,
+    /// How a worker opens it again.
+    reopen: Reopen,
     /// Why it is of no better kind.
     why: String,
     /// How it sorts frames, until another thread may change that.
@@ -176,9 +195,50 @@ struct OpenPort {
     kept: Kept,
 }
 
+/// Gives the ports to workers.
+fn employ(ports: &mut Vec<OpenPort>, workers: usize) -> Result<Workers> {
+    let (given, rest): (Vec<_>, Vec<_>) = std::mem::take(ports)
+        .into_iter()
+        .map(|OpenPort { number, port, reopen, why, sorting, kept }| {
+            ((port, reopen), (number, why, sorting, kept))
+        })
+        .unzip();
+    let (workers, given) = Workers::employ(given, workers)?;
+    ports.extend(given.into_iter().zip(rest).map(|(port, (number, why, sorting, kept))| {
+        OpenPort { number, port, reopen: None, why, sorting, kept }
+    }));
+    Ok(workers)
+}
+
+/// How far the rings of a port were emptied.
+#[derive(Clone, Copy, Default)]
+struct Reach {
+    /// The latest instant up to which all were, if frames still wait in one.
+    seen: Option<Instant>,
+    /// When a worker looked last, the ring at which that is longest ago.
+    looked: Option<Instant>,
+}
+
+impl Reach {
+    fn join(&mut self, reached: Reached, now: Instant) {
+        let earlier = |place: &mut Option<Instant>, at_ns| {
+            let at = Instant::from_nanos(at_ns);
+            *place = Some(place.map_or(at, |before| before.min(at)));
+        };
+        match reached {
+            Reached::All => {}
+            Reached::Behind(at_ns) => earlier(&mut self.seen, at_ns),
+            // A worker that waits for its processor holds up nobody.
+            Reached::Looked(at_ns) if now.since(Instant::from_nanos(at_ns)) > LOOKED_MAX => {}
+            Reached::Looked(at_ns) => earlier(&mut self.looked, at_ns),
+        }
+    }
+}
+
 /// Ports and the links between them.
 pub struct Bridge {
     ports: Vec<OpenPort>,
+    workers: Workers,
     lanes: Vec<Lane>,
     routes: Routes,
     pool: FramePool,
@@ -226,6 +286,10 @@ impl Bridge {
         let routes = routes(config.ports.len(), &config.lanes)?;
         let ports = config.sorted_ports().into_iter();
         let mut ports = ports.map(|port| port.open(config.intake)).collect::<Result<Vec<_>>>()?;
+        let mut workers = Workers::default();
+        if config.has_workers() {
+            workers = employ(&mut ports, config.workers)?;
+        }
         let room = room_of(&ports);
         let frames = u32::try_from(pool_frames(room.held_max, &config.lanes)).unwrap_or(u32::MAX);
         let mut pool = match room.shares_memory {
@@ -247,6 +311,7 @@ impl Bridge {
         }
         Ok(Self {
             ports,
+            workers,
             stations,
             carrier,
             lanes: config.lanes.into_iter().map(Lane::new).collect(),
@@ -295,6 +360,8 @@ impl Bridge {
     /// # Errors
     /// When the thread cannot be pinned or the system refuses to wait.
     pub fn run(&mut self, stop: &AtomicBool, wake: &[RawFd], board: &Board) -> Result<()> {
+        // They have other processors.
+        self.workers.start(self.wait)?;
         if let Some(cpu) = self.cpu {
             pin_to_cpu(cpu)?;
         }
@@ -429,17 +496,20 @@ impl Bridge {
         self.restart_after_stall(now);
         (self.expected, self.is_beginning) = (now, false);
         let mut worked = false;
-        let mut seen = [None; PORTS_MAX];
-        for (port, seen) in (0..self.ports.len()).zip(&mut seen) {
+        let mut reach = [Reach::default(); PORTS_MAX];
+        for (port, reach) in (0..self.ports.len()).zip(&mut reach) {
             self.ports[port].port.reclaim(&mut self.pool);
-            worked |= self.receive(now, port, seen);
+            worked |= self.receive(now, port, reach);
         }
         for lane in &mut self.lanes {
             // While more frames wait in a ring, time has advanced only to the last one taken.
             let LaneLabels { from, to, .. } = lane.labels();
-            let seen = from.iter().filter_map(|port| seen[*port]).min();
+            let reach = |of: fn(&Reach) -> Option<Instant>| {
+                from.iter().filter_map(|port| of(&reach[*port])).min()
+            };
+            let turn = Turn { now, seen: reach(|reach| reach.seen), looked: reach(|r| r.looked) };
             let port = self.ports[*to].port.as_mut();
-            worked |= lane.turn(Turn { now, seen }, &mut self.pool, port);
+            worked |= lane.turn(turn, &mut self.pool, port);
         }
         if self.taps.is_some() {
             Taps::hand_over(&mut self.taps, &mut self.lanes);
@@ -470,26 +540,20 @@ impl Bridge {
     }
 
     /// Empties the rings of a port as far as one turn allows, and hands each frame to the lane it
-    /// takes; returns whether there were any. If frames still wait in a ring, `seen` becomes the
-    /// latest instant up to which all rings were emptied.
-    fn receive(&mut self, now: Instant, port: usize, seen: &mut Option<Instant>) -> bool {
+    /// takes; returns whether there were any. `reach` becomes how far all rings were emptied.
+    fn receive(&mut self, now: Instant, port: usize, reach: &mut Reach) -> bool {
         let mut worked = false;
         for ring in 0..self.ports[port].port.rings() {
             assert!(self.inbox.is_empty(), "the frames of a ring are distributed before the next");
             let input = &mut self.ports[port].port;
-            let more = input.receive(ring, BATCH, &mut self.pool, &mut self.inbox);
+            let reached = input.receive(ring, BATCH, &mut self.pool, &mut self.inbox);
             assert!(self.inbox.len() < BATCH + SEGMENTS_MAX, "a turn takes what it asked for");
             assert!(
                 self.inbox.is_sorted_by_key(|received| received.at_ns),
                 "the stamps of a ring never go back"
             );
-            if let Some(last) = self.inbox.last() {
-                worked = true;
-                let last = Instant::from_nanos(last.at_ns);
-                if more {
-                    *seen = Some(seen.map_or(last, |seen| seen.min(last)));
-                }
-            }
+            worked |= !self.inbox.is_empty();
+            reach.join(reached, now);
             self.distribute(now, port);
         }
         worked
@@ -498,17 +562,16 @@ impl Bridge {
     /// Hands each frame of the inbox to the lanes of the ports that it goes to.
     fn distribute(&mut self, now: Instant, port: usize) {
         let mut inbox = std::mem::take(&mut self.inbox);
-        for received in inbox.drain(..) {
+        for received in &inbox {
             self.forward(now, port, received);
         }
+        inbox.clear();
         self.inbox = inbox;
     }
 
-    fn forward(&mut self, now: Instant, port: usize, received: Received) {
-        let bytes = self.pool.bytes(received.frame);
-        let at = Instant::from_nanos(received.at_ns);
-        let route = self.stations.route(bytes, port, at);
-        let headers = Headers::parse_ethernet(bytes);
+    fn forward(&mut self, now: Instant, port: usize, received: &Received) {
+        let Received { frame, at_ns, headers } = received;
+        let route = self.stations.route(headers.macs, port, Instant::from_nanos(*at_ns));
         let OpenPort { number, kept, .. } = &mut self.ports[port];
         let lanes = match route {
             Route::Port(to) => &self.routes[port][to..=to],
@@ -518,14 +581,13 @@ impl Bridge {
         let mut ways = lanes.iter().flatten();
         let Some(first) = ways.next() else {
             kept.count(route);
-            self.pool.release(received.frame);
+            self.pool.release(*frame);
             return;
         };
-        let incoming = Incoming { received, headers: &headers, port: *number };
+        let incoming = Incoming { frame: *frame, at_ns: *at_ns, headers, port: *number };
         for way in ways {
-            if let Some(frame) = self.pool.copy(received.frame) {
-                let received = Received { frame, ..received };
-                let copied = Incoming { received, ..incoming };
+            if let Some(frame) = self.pool.copy(*frame) {
+                let copied = Incoming { frame, ..incoming };
                 self.lanes[*way].accept(now, copied, &mut self.pool);
             } else {
                 kept.copies += 1;
@@ -614,7 +676,8 @@ impl Source for Bridge {
         assert_eq!(used, self.frames_held(), "a frame is free, or a port or lane holds it");
         head.stalls = self.stalls;
         (head.busy_ns, head.polling_ns) = (self.busy_ns, self.polling_ns);
-        head.frames_free = self.pool.free_count() as u64;
+        let lent = self.ports.iter().map(|port| port.port.lent()).sum::<usize>();
+        head.frames_free = (self.pool.free_count() + lent) as u64;
         for (lane, unread) in self.lanes.iter().zip(&mut head.unread) {
             *unread = *lane.unread();
         }
@@ -704,6 +767,8 @@ fn routes(ports: usize, lanes: &[LaneConfig]) -> Result<Routes> {
 /// The most frames that are neither in a lane nor in a port: those of one turn of one ring, with
 /// the rest of a super-packet, unless that is one of very small segments.
 const IN_HAND_MAX: usize = BATCH + 2048;
+/// How long ago a worker may have looked for frames for the loop to wait until it does so again.
+const LOOKED_MAX: Duration = Duration::from_millis(1);
 /// The interval at which requests for the status are noticed while frames keep arriving.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The time after which a busy interface is offered its frames again.

@@ -48,6 +48,7 @@ impl Scene {
             wait: WaitPolicy::Spin,
             lag_max: Duration::from_millis(100),
             cpu: None,
+            workers: 1,
             passes_carrier: false,
             intake: true,
         });

@@ -145,9 +145,17 @@ fn config(
         },
         lag_max: deployment.lag_max,
         cpu: bridge.cpu.map(|cpu| cpu as usize),
+        workers: workers(deployment.workers),
         passes_carrier: deployment.carrier == deployment::Carrier::Pass,
         intake: true,
     })
+}
+
+/// Returns how many threads receive and send for a bridge: where the deployment leaves that to the
+/// machine, those that remain of its processors beside the loop.
+fn workers(wanted: Option<u32>) -> usize {
+    let beside = || usable_cpus().map_or(1, |usable| usable.len().saturating_sub(1).max(1));
+    wanted.map_or_else(beside, |workers| workers as usize)
 }
 
 fn port_config(deployment: &Deployment, number: usize) -> PortConfig {

@@ -73,11 +73,11 @@ impl Lane {
     /// Classifies a frame that was received in the turn that began at `now`, and accepts it for the
     /// lane's turn, or sheds it if it is too old or its leaf has too many.
     pub(crate) fn accept(&mut self, now: Instant, incoming: Incoming<'_>, pool: &mut FramePool) {
-        let Incoming { received, headers, port } = incoming;
-        let bytes = pool.bytes(received.frame);
+        let Incoming { frame, at_ns, headers, port } = incoming;
+        let bytes = pool.bytes(frame);
         let pending = &mut self.link.pending;
         let arrival = self.intake.classify(incoming, bytes.len() as u32, pending);
-        let stamp = Instant::from_nanos(received.at_ns);
+        let stamp = Instant::from_nanos(at_ns);
         let refusal = self.books.admit(arrival.leaf, stamp, now);
         if let Some(steps) = self.books.steps.get() {
             let fate = if refusal.is_some() { Fate::Refused } else { Fate::Offered };
@@ -89,7 +89,7 @@ impl Lane {
             self.books.refuse(&arrival, cause, now, pool);
             return;
         }
-        pool.set_stamp(received.frame, received.at_ns);
+        pool.set_stamp(frame, at_ns);
         self.link.push(arrival);
     }
 
@@ -108,7 +108,7 @@ impl Lane {
     /// Gives up what it holds at `now`: the outbox at once, and what waits in the link from the
     /// next status on. No frame may arrive after that.
     pub(crate) fn flush(&mut self, now: Instant, pool: &mut FramePool) {
-        let turn = Turn { now, seen: None };
+        let turn = Turn { now, seen: None, looked: None };
         self.link.serve(turn, &mut self.outbox.departures, &mut self.books.steps);
         self.link.release_dropped(&mut self.books, pool);
         self.outbox.flush(now, &mut self.books, pool);

@@ -3,7 +3,9 @@
 //! Queues hold handles only; a frame's bytes are copied in once, and sent from their slot. The
 //! memory is whole pages, so that a port may share it with the kernel: it lends slots, into which
 //! the kernel writes frames.
-//! Invariant: a slot is free, lent, or in use; nothing but the kernel touches a lent one.
+//! Threads that share the memory have a view each ([`FramePool::view`]), and pass slots to each other.
+//! Invariant: a slot is free, lent, in use, or in another view; it is in one view at a time, and
+//! nothing but the kernel touches a lent one.
 
 use std::io;
 use std::ops::Range;
@@ -28,6 +30,15 @@ pub struct FramePool {
     free: Vec<u32>,
     /// The last number that [`FramePool::number_segments`] gave.
     last_segment: u32,
+    /// The highest bits of such numbers, by which those of several views differ.
+    view: u32,
+}
+
+/// A frame on its way from one view to another; whoever has this has its slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PassedFrame {
+    slot: u32,
+    place: Place,
 }
 
 /// Where the frame of a slot lies.
@@ -35,7 +46,7 @@ pub struct FramePool {
 struct Place {
     /// From the start of the slot.
     offset: u32,
-    /// [`FREE`] or [`LENT`] if the slot holds no frame.
+    /// [`FREE`], [`LENT`] or [`AWAY`] if the slot holds no frame here.
     len: u32,
     /// Its number among the segments of super-packets; 0 for any other frame.
     segment: u32,
@@ -51,6 +62,12 @@ impl Place {
 const FREE: u32 = u32::MAX;
 /// Marks a slot that the kernel may write to.
 const LENT: u32 = u32::MAX - 1;
+/// Marks a slot that another view has.
+const AWAY: u32 = u32::MAX - 2;
+/// Bound: views of one pool; segments of super-packets have numbers by view.
+pub(crate) const VIEWS_MAX: u32 = 16;
+/// The bits of a segment's number that count within a view.
+const SEGMENT_BITS: u32 = u32::BITS - VIEWS_MAX.ilog2();
 
 impl FramePool {
     /// `capacity` slots that each hold a frame of an interface with this `mtu` and its tags.
@@ -100,7 +117,84 @@ impl FramePool {
             stamps: vec![0; count],
             free,
             last_segment: 0,
+            view: 0,
         }
+    }
+
+    /// Returns a view of the same memory for another thread, which has no slot yet. `number` is
+    /// that of no other view; the pool itself has 0.
+    ///
+    /// # Panics
+    /// If `number` is not below [`VIEWS_MAX`].
+    pub(crate) fn view(&self, number: u32) -> Self {
+        assert!(number < VIEWS_MAX, "a pool has at most {VIEWS_MAX} views");
+        Self {
+            memory: Arc::clone(&self.memory),
+            slot: self.slot,
+            places: vec![Place::new(0, AWAY); self.capacity()],
+            // Only the pool itself notes stamps.
+            stamps: Vec::new(),
+            free: Vec::new(),
+            last_segment: 0,
+            view: number,
+        }
+    }
+
+    /// Gives a frame away, to be taken into another view.
+    ///
+    /// # Panics
+    /// If `id` is free.
+    pub(crate) fn pass(&mut self, id: FrameId) -> PassedFrame {
+        let place = &mut self.places[id.0 as usize];
+        assert!(place.len < AWAY, "frame {} is passed on after its release", id.0);
+        let passed = PassedFrame { slot: id.0, place: *place };
+        place.len = AWAY;
+        passed
+    }
+
+    /// Takes a frame that another view gave away.
+    ///
+    /// # Panics
+    /// If the slot is in this view already.
+    pub(crate) fn take(&mut self, passed: PassedFrame) -> FrameId {
+        let PassedFrame { slot, place } = passed;
+        assert_eq!(self.places[slot as usize].len, AWAY, "slot {slot} is in one view at a time");
+        self.places[slot as usize] = place;
+        FrameId(slot)
+    }
+
+    /// Gives a free slot away; `None` if there is none.
+    pub(crate) fn pass_free(&mut self) -> Option<u32> {
+        let slot = self.free.pop()?;
+        let place = &mut self.places[slot as usize];
+        assert_eq!(place.len, FREE, "slot {slot} was in the list of free ones");
+        place.len = AWAY;
+        Some(slot)
+    }
+
+    /// Takes a free slot that another view gave away.
+    ///
+    /// # Panics
+    /// If the slot is in this view already.
+    pub(crate) fn take_free(&mut self, slot: u32) {
+        let place = &mut self.places[slot as usize];
+        assert_eq!(place.len, AWAY, "slot {slot} is in one view at a time");
+        place.len = FREE;
+        self.free.push(slot);
+    }
+
+    /// Frees all slots of this view, whose frames and loans are no more; returns how many frames
+    /// there were.
+    pub(crate) fn free_all(&mut self) -> usize {
+        let mut frames = 0;
+        for (slot, place) in (0..).zip(&mut self.places) {
+            if place.len != AWAY && place.len != FREE {
+                frames += usize::from(place.len < AWAY);
+                place.len = FREE;
+                self.free.push(slot);
+            }
+        }
+        frames
     }
 
     /// Returns the bytes of memory that a pool of so many slots takes.
@@ -133,19 +227,34 @@ impl FramePool {
         if slot <= self.slot {
             return;
         }
-        let mut grown = Self { free: Vec::new(), ..self.like(slot) };
-        for (index, place) in self.places.iter().enumerate() {
-            grown.places[index] = Place { offset: 0, ..*place };
-            if place.len < LENT {
+        let mut grown = Self { free: Vec::new(), view: self.view, ..self.like(slot) };
+        grown.move_from(self);
+        grown.stamps = std::mem::take(&mut self.stamps);
+        *self = grown;
+    }
+
+    /// Takes over the slots of this view of former memory: frames keep their handles and bytes, and
+    /// lent slots stay lent.
+    ///
+    /// # Panics
+    /// If it has a slot already.
+    pub(crate) fn adopt(&mut self, mut before: Self) {
+        let has_none = self.places.iter().all(|place| place.len == AWAY);
+        assert!(has_none, "a view that adopts has no slot of its own");
+        self.move_from(&mut before);
+    }
+
+    fn move_from(&mut self, before: &mut Self) {
+        assert_eq!(self.places.len(), before.places.len(), "each slot keeps its place");
+        for (index, place) in before.places.iter().enumerate() {
+            self.places[index] = Place { offset: 0, ..*place };
+            if place.len < AWAY {
                 let id = FrameId(index as u32);
-                grown.bytes_mut(id).copy_from_slice(self.bytes(id));
+                self.bytes_mut(id).copy_from_slice(before.bytes(id));
             }
         }
-        assert_eq!(grown.places.len(), self.stamps.len(), "each slot keeps its place");
-        grown.stamps = std::mem::take(&mut self.stamps);
-        grown.free = std::mem::take(&mut self.free);
-        grown.last_segment = self.last_segment;
-        *self = grown;
+        self.free = std::mem::take(&mut before.free);
+        self.last_segment = before.last_segment;
     }
 
     /// Returns an empty pool with as many slots, in memory of the same kind.
@@ -205,7 +314,7 @@ impl FramePool {
 
     /// Notes when a frame arrived, in nanoseconds of CLOCK_MONOTONIC.
     pub(crate) fn set_stamp(&mut self, id: FrameId, at_ns: u64) {
-        debug_assert!(self.places[id.0 as usize].len < LENT, "a frame in use has a stamp");
+        debug_assert!(self.places[id.0 as usize].len < AWAY, "a frame in use has a stamp");
         self.stamps[id.0 as usize] = at_ns;
     }
 
@@ -217,9 +326,12 @@ impl FramePool {
     /// Returns the number of the first of so many segments of a super-packet; the next ones count
     /// up, and no segment of another one has a neighbouring number.
     pub(crate) fn number_segments(&mut self, count: usize) -> u32 {
-        let first = self.last_segment.wrapping_add(2).max(1);
-        self.last_segment = first.wrapping_add(count as u32 - 1);
-        first
+        let counted = self.last_segment.wrapping_add(2) % (1 << SEGMENT_BITS);
+        // The numbers of one super-packet do not begin anew in its midst.
+        let fits = counted as usize + count <= 1 << SEGMENT_BITS;
+        let first = if fits { counted.max(1) } else { 1 };
+        self.last_segment = first + count as u32 - 1;
+        self.view << SEGMENT_BITS | first
     }
 
     /// Notes that a frame is this segment of a super-packet.
@@ -259,7 +371,7 @@ impl FramePool {
     /// If `id` is free already.
     pub fn release(&mut self, id: FrameId) {
         let place = &mut self.places[id.0 as usize];
-        assert!(place.len < LENT, "frame {} is released twice", id.0);
+        assert!(place.len < AWAY, "frame {} is released twice", id.0);
         place.len = FREE;
         self.free.push(id.0);
     }
@@ -327,7 +439,7 @@ impl FramePool {
     /// Returns where a frame in use lies: its distance from the start of the memory, its length.
     pub(crate) fn place(&self, id: FrameId) -> (usize, usize) {
         let place = self.places[id.0 as usize];
-        assert!(place.len < LENT, "frame {} is used after its release", id.0);
+        assert!(place.len < AWAY, "frame {} is used after its release", id.0);
         (id.0 as usize * self.slot + place.offset as usize, place.len as usize)
     }
 

@@ -12,6 +12,7 @@
 //! address is in at most one place, and never a group address, the address zero or one of the
 //! host's own.
 
+use weir_core::packet::Macs;
 use weir_core::units::{Duration, Instant};
 
 /// Bound: stations that a bridge remembers; in a full bucket another one replaces the one silent
@@ -24,8 +25,6 @@ pub const AGE_MAX: Duration = Duration::from_secs(300);
 /// Places for each hash: their addresses fill one cache line.
 const BUCKET: usize = 8;
 const ADDRESS_LEN: usize = 6;
-/// Both addresses; a shorter frame has none that could be learned.
-const ADDRESSES_LEN: usize = 2 * ADDRESS_LEN;
 
 /// An Ethernet address as a number: its first byte is the highest of 48 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,15 +113,13 @@ impl Stations {
         }
     }
 
-    /// Learns the frame's source and returns where the frame goes. Two ports are the two ends of a
+    /// Learns the frame's source and returns where the frame goes; without stations there is
+    /// nothing to learn. Two ports are the two ends of a
     /// cable: what a bridge would keep to one cable crosses.
-    pub fn route(&mut self, frame: &[u8], port: usize, now: Instant) -> Route {
-        let Some(addresses) = frame.first_chunk::<ADDRESSES_LEN>() else {
-            return Route::Others;
-        };
-        let [a, b, c, d, e, f, source @ ..] = *addresses;
-        self.learn(Address::new(source), port, now);
-        let destination = Address::new([a, b, c, d, e, f]);
+    pub fn route(&mut self, macs: Option<Macs>, port: usize, now: Instant) -> Route {
+        let Some(Macs { destination, source }) = macs else { return Route::Others };
+        self.learn(Address::new(source.0), port, now);
+        let destination = Address::new(destination.0);
         if destination.is_group() {
             let is_kept = self.own.len() > 2 && destination.is_reserved();
             return if is_kept { Route::Reserved } else { Route::Others };

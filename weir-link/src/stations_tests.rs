@@ -26,7 +26,7 @@ fn check(what: &str, ports: usize, events: &[(u64, usize, u64, u64)], expected: 
     stations.set_own(1, Some(Address::new(own)));
     let routes = events.iter().map(|&(seconds, port, destination, source)| {
         let now = Instant::from_nanos(seconds * 1_000_000_000);
-        stations.route(&frame(destination, source), port, now)
+        stations.route(Macs::of_frame(&frame(destination, source)), port, now)
     });
     assert_eq!(routes.collect::<Vec<_>>(), expected, "{what}");
 }
@@ -56,8 +56,9 @@ fn a_frame_goes_where_its_station_was_last_seen() {
 #[test]
 fn a_frame_without_both_addresses_goes_to_every_other_port() {
     let mut stations = Stations::new(2);
-    for len in 0..ADDRESSES_LEN {
-        assert_eq!(stations.route(&[2; 11][..len.min(11)], 0, Instant::ZERO), Route::Others);
+    for len in 0..2 * ADDRESS_LEN {
+        let macs = Macs::of_frame(&[2; 11][..len.min(11)]);
+        assert_eq!(stations.route(macs, 0, Instant::ZERO), Route::Others);
     }
     assert_eq!(stations.count(Instant::ZERO), 0);
 }

@@ -147,7 +147,10 @@ impl Value for bool {
 
 impl Value for u64 {
     fn read(node: &Node<'_>, key: &'static Key, report: &mut Report) -> Option<Self> {
-        let Values::Number(min, max) = key.values else { unreachable!("{key:?} is no number") };
+        let (Values::Number(min, max) | Values::WordOr(_, &Values::Number(min, max))) = key.values
+        else {
+            unreachable!("{key:?} is no number")
+        };
         node.number(min, max, report)
     }
 }

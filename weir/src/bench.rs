@@ -48,6 +48,11 @@ pub struct Bench {
     #[arg(long, value_name = "N|TIME", default_value = "60", requires = "live",
         value_parser = seconds(LEAST..=Duration::from_hours(1)))]
     seconds: Duration,
+    /// With --live: measure each forwarder of Weir also with so many workers, threads that receive
+    /// and send beside the loop that decides.
+    #[arg(long, value_name = "N", requires = "live", default_value_t = 1)]
+    #[arg(hide_default_value = true, value_parser = clap::value_parser!(u8).range(1..=8))]
+    workers: u8,
     /// Measure the classifiers instead, and compare them with the plain search of ten rules. Exit 1
     /// if many rules cost more than 3 times as much as ten, or a packet of a known flow more than
     /// 60 ns.

@@ -44,6 +44,16 @@ const PARTS: [Part; 40] = [
         run: |root| weir(root, &["bench", "--live", "--seconds", "60"]),
     },
     Part {
+        name: "workers",
+        measures: "every live row of a link with a worker for each port (10 min; root)",
+        run: |root| {
+            let rows =
+                |package| live_test(root, &["--package", package, "--test", "live"], WORKERS);
+            let verdicts = ["weir-link", "weir"].map(rows);
+            verdicts.into_iter().find(|one| *one != Verdict::Holds).unwrap_or(Verdict::Holds)
+        },
+    },
+    Part {
         name: "overload",
         measures: "a guaranteed class while bulk floods the bridge, case by case (8 min; root)",
         run: |root| weir(root, &["lab", "run", "overload", "--seconds", "30"]),
@@ -348,7 +358,10 @@ fn weir(root: &Path, arguments: &[&str]) -> Verdict {
 /// Runs the long form of every random test.
 fn laws(root: &Path) -> Verdict {
     let run = |(setting, package, tests): &(&str, &str, &[&str])| {
-        live_test(root, &[&["--package", package, "--test", "it", "--"], *tests].concat(), setting)
+        // The laws of the run loop are beside it.
+        let target: &[&str] = if *package == "weir-link" { &["--lib"] } else { &["--test", "it"] };
+        let test = [&["--package", package], target, &["--"], *tests].concat();
+        live_test(root, &test, setting)
     };
     // All run, whatever came of the ones before.
     let verdicts: Vec<Verdict> = LAWS.iter().map(run).collect();
@@ -402,6 +415,7 @@ const LAWS: &[(&str, &str, &[&str])] = &[
     ("WEIR_LAWS=100000", "weir-import", &["import::a_round_trip"]),
     ("WEIR_PF=10000", "weir-import", &["pf_as_pf::"]),
     ("WEIR_LAWS=10000", "weir-tcp", &["laws::", "theory::"]),
+    ("WEIR_LAWS=10000", "weir-link", &["bridge::laws::"]),
     ("WEIR_BOUNDS=10000", "weir-sim", &["bounds::"]),
     ("WEIR_EFFECTIVE=10000", "weir-sim", &["effective::"]),
 ];
@@ -412,6 +426,9 @@ const NO_SCRIPTS: &str = "left out: the scripts are not part of this repository;
 
 /// The instruction counts of the repository.
 const INSTRUCTIONS: &str = "bench/instructions.json";
+
+/// The workers of each link of the testbed.
+const WORKERS: &str = "WEIR_WORKERS=2";
 
 /// How many scripts the kernel and the import are compared on.
 const SCRIPTS: &str = "WEIR_TC_SCRIPTS=1000";

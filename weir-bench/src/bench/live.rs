@@ -52,6 +52,9 @@ pub struct Options {
     pub schedulers: Vec<String>,
     /// Numbers of classes of each.
     pub classes: Vec<usize>,
+    /// Threads that receive and send, with which the forwarders are measured once more; none below
+    /// 2.
+    pub workers: usize,
     /// Of all measurements together; setting up comes on top, about half a second each.
     pub seconds: f64,
     /// Rounds, of which the median is taken.
@@ -104,7 +107,7 @@ pub struct Row {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Forwarder {
     /// The bridge of `weir up`.
-    Weir { port: &'static str, scheduler: String, classes: usize },
+    Weir { port: &'static str, scheduler: String, classes: usize, workers: usize },
     /// The kernel's, with HTB if there are classes.
     Kernel { classes: usize, steered: bool },
 }
@@ -180,12 +183,15 @@ pub fn figures(report: &Report) -> Vec<Figure> {
 fn forwarders(options: &Options) -> Vec<Forwarder> {
     let mut all = Vec::new();
     for port in PORT_KINDS.iter().filter(|port| **port != "auto") {
-        let mut add = |scheduler: &str, classes| {
-            all.push(Forwarder::Weir { port, scheduler: scheduler.to_owned(), classes });
-        };
-        add(yardstick(), 1);
-        for &classes in &options.classes {
-            options.schedulers.iter().for_each(|scheduler| add(scheduler, classes));
+        for workers in [1, options.workers].into_iter().take(1 + usize::from(options.workers > 1)) {
+            let mut add = |scheduler: &str, classes| {
+                let scheduler = scheduler.to_owned();
+                all.push(Forwarder::Weir { port, scheduler, classes, workers });
+            };
+            add(yardstick(), 1);
+            for &classes in &options.classes {
+                options.schedulers.iter().for_each(|scheduler| add(scheduler, classes));
+            }
         }
     }
     for steered in [false, true] {
@@ -229,7 +235,7 @@ fn row(forwarder: &Forwarder, rounds: &[Result<Sample, String>], fifo: &[Sample]
     let mut ratios: Vec<f64> = rounds.iter().zip(fifo).filter_map(ratio).collect();
     let ratio = if ratios.is_empty() { 0.0 } else { median(&mut ratios) };
     let (port, scheduler, classes) = match forwarder {
-        Forwarder::Weir { port, scheduler, classes } => {
+        Forwarder::Weir { port, scheduler, classes, .. } => {
             (Some((*port).to_owned()), Some(scheduler.clone()), *classes)
         }
         Forwarder::Kernel { classes: 0, .. } => (None, None, 0),
@@ -253,13 +259,13 @@ fn row(forwarder: &Forwarder, rounds: &[Result<Sample, String>], fifo: &[Sample]
 impl Forwarder {
     /// Whether the other one is compared with this: `fifo` on its kind of port, or on the first.
     fn is_fifo_for(&self, other: &Self) -> bool {
-        let Self::Weir { port, classes: 1, .. } = self else { return false };
+        let Self::Weir { port, classes: 1, workers: 1, .. } = self else { return false };
         !matches!(other, Self::Weir { port: of_other, .. } if of_other != port)
     }
 
     /// Returns the least rate that is its goal, to that of `fifo`.
     fn goal(&self) -> Option<f64> {
-        let Self::Weir { scheduler, classes, .. } = self else { return None };
+        let Self::Weir { scheduler, classes, workers: 1, .. } = self else { return None };
         let (_, goal) = GOALS.into_iter().find(|(of, _)| of == classes)?;
         GOAL_SCHEDULERS.contains(&scheduler.as_str()).then_some(goal)
     }
@@ -276,9 +282,12 @@ impl Forwarder {
 impl std::fmt::Display for Forwarder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Weir { port, scheduler, classes: 1 } => write!(f, "{port}, {scheduler}"),
-            Self::Weir { port, scheduler, classes } => {
-                write!(f, "{port}, {scheduler}, {classes} classes")
+            Self::Weir { port, scheduler, classes, workers } => {
+                write!(f, "{port}, {scheduler}")?;
+                if *classes > 1 {
+                    write!(f, ", {classes} classes")?;
+                }
+                if *workers > 1 { write!(f, ", {workers} workers") } else { Ok(()) }
             }
             Self::Kernel { classes, steered } => {
                 f.write_str("the kernel's bridge")?;
@@ -299,9 +308,10 @@ fn measure_one(
 ) -> Result<Result<Sample, String>, String> {
     let text = |error: SystemError| error.to_string();
     match forwarder {
-        Forwarder::Weir { port, scheduler, classes } => {
+        Forwarder::Weir { port, scheduler, classes, workers } => {
             let policy = policy(scheduler, *classes)?;
-            let config = Box::new(bridge_config(port, &policy).map_err(text)?);
+            let config = bridge_config(port, &policy).map_err(text)?;
+            let config = Box::new(BridgeConfig { workers: *workers, ..config });
             let drive = |testbed: &Testbed, _: Option<&_>| drive(testbed, *classes, duration);
             let sample = rig::between(rig::Forwarder::Weir(config), drive);
             match sample.map(|(sample, status)| sample.of_loop(&status)).map_err(text) {

@@ -38,6 +38,7 @@ fn bridge(classes: usize) -> Bridge {
         wait: WaitPolicy::Block,
         lag_max: weir_core::units::Duration::from_millis(100),
         cpu: None,
+        workers: 1,
         passes_carrier: false,
         intake: true,
     });

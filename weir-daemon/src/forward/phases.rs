@@ -35,6 +35,7 @@ use std::time::Duration;
 use weir_control::texts;
 use weir_host::channel::Channel;
 use weir_host::error::{Result, SystemError};
+use weir_host::pages;
 use weir_host::precedence::{NICENESS_FIRST, SessionNiceness, set_niceness};
 use weir_host::realtime;
 use weir_host::robust;
@@ -181,6 +182,8 @@ impl Unprivileged {
         let outside = Outside { listener, authority, signals, log, keeper, owner };
         let link =
             Link { bridges, deployment, texts, history, handles, wakers, reporter, warnings };
+        // What it took to read the files and to build the links: twice what stays.
+        pages::give_back_released();
         Ok(Opened { link, outside, dropped })
     }
 

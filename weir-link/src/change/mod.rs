@@ -241,6 +241,7 @@ fn fixed_key(old: &Deployment, new: &Deployment) -> Option<String> {
     let keys = [
         ("ports", old.ports == new.ports),
         ("wait", old.wait == new.wait),
+        ("workers", old.workers == new.workers),
         ("nice", old.nice == new.nice),
         ("pool", old.pool == new.pool),
         ("receive_ring", old.receive_ring == new.receive_ring),

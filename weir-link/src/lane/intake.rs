@@ -10,12 +10,14 @@ use weir_core::link::{Arrival, Packet, Pending};
 use weir_core::packet::{Headers, UnreadCounts};
 use weir_core::units::Instant;
 
-use crate::port::Received;
+use crate::pool::FrameId;
 
 /// A frame that a port received, on its way into a lane.
 #[derive(Clone, Copy)]
 pub(crate) struct Incoming<'a> {
-    pub received: Received,
+    pub frame: FrameId,
+    /// When the kernel received it.
+    pub at_ns: u64,
     pub headers: &'a Headers,
     /// The number of the port.
     pub port: InterfaceId,
@@ -41,13 +43,13 @@ impl Intake {
         length: u32,
         pending: &mut Pending,
     ) -> Arrival {
-        let Incoming { received, headers, port } = incoming;
-        let at = pending.offer_at(Instant::from_nanos(received.at_ns));
+        let Incoming { frame, at_ns, headers, port } = incoming;
+        let at = pending.offer_at(Instant::from_nanos(at_ns));
         assert!(at >= pending.now(), "no frame is offered before the link's time");
         self.unread.add(headers);
         let classified = self.classifier.classify(pending.classify_at(at), port, headers);
         let packet = Packet {
-            handle: Handle(received.frame.0),
+            handle: Handle(frame.0),
             length,
             flow: headers.flow(classified.flow),
             host: headers.host(classified.flow),
@@ -70,7 +72,6 @@ impl Intake {
 mod tests {
     use super::*;
     use crate::lane::tests::{frame, policy};
-    use crate::pool::FrameId;
 
     /// `a` has port 1 and `b` the rest.
     #[test]
@@ -83,8 +84,8 @@ mod tests {
             let mut pending = Pending::at(now, now, 1);
             let bytes = frame(dport);
             let headers = Headers::parse_ethernet(&bytes);
-            let received = Received { frame: FrameId(3), at_ns };
-            let incoming = Incoming { received, headers: &headers, port: InterfaceId(0) };
+            let (frame, port) = (FrameId(3), InterfaceId(0));
+            let incoming = Incoming { frame, at_ns, headers: &headers, port };
             let arrival = intake.classify(incoming, bytes.len() as u32, &mut pending);
             let offered = (arrival.leaf, arrival.at.as_nanos(), arrival.packet.handle);
             assert_eq!(offered, (LeafId(leaf), at, Handle(3)), "port {dport} at {at_ns}");

@@ -22,6 +22,9 @@ pub(crate) struct Turn {
     /// The latest instant up to which every ring of the lane's ports was emptied, if frames still
     /// wait in one.
     pub seen: Option<Instant>,
+    /// When a worker of one of those ports looked last, the one that looked first; what arrived
+    /// since may not be here yet.
+    pub looked: Option<Instant>,
 }
 
 pub(super) struct LaneLink {
@@ -33,12 +36,21 @@ pub(super) struct LaneLink {
     /// Since when frames have waited in a ring all the time.
     behind_since: Option<Instant>,
     is_overloaded: bool,
+    /// Whether it was served less far than time is because of a worker, which looks again soon.
+    is_held_back: bool,
 }
 
 impl LaneLink {
     pub fn new(link: Box<dyn AnyLink>) -> Self {
         let pending = Pending::at(Instant::ZERO, Instant::ZERO, BATCH);
-        Self { link, pending, next: None, behind_since: None, is_overloaded: false }
+        Self {
+            link,
+            pending,
+            next: None,
+            behind_since: None,
+            is_overloaded: false,
+            is_held_back: false,
+        }
     }
 
     /// Returns the link itself, for what is read of it.
@@ -80,14 +92,18 @@ impl LaneLink {
     /// ring, that is the one up to which every ring was emptied, so that frames count at the
     /// instants at which they came. A lane that stays behind for [`BEHIND_MAX`] is overloaded: then
     /// a frame counts when it is taken, and other frames wait for none.
-    fn until(&mut self, Turn { now, seen }: Turn) -> Instant {
+    fn until(&mut self, Turn { now, seen, looked }: Turn) -> Instant {
         self.behind_since = seen.map(|_| self.behind_since.unwrap_or(now));
         self.is_overloaded = self.behind_since.is_some_and(|since| now.since(since) > BEHIND_MAX);
         let last = self.pending.last().unwrap_or(now);
-        match seen {
-            Some(seen) if !self.is_overloaded => seen.max(self.pending.now()),
-            _ => now.max(last).max(self.pending.now()),
-        }
+        let until = match (seen, looked) {
+            _ if self.is_overloaded => now.max(last),
+            (Some(seen), looked) => looked.map_or(seen, |looked| looked.min(seen)),
+            (None, Some(looked)) => looked.min(now.max(last)),
+            (None, None) => now.max(last),
+        };
+        self.is_held_back = until < now && seen.is_none();
+        until.max(self.pending.now())
     }
 
     /// Frees the frames that the link dropped, on arrival or when their turn came; returns how many
@@ -134,7 +150,8 @@ impl LaneLink {
 
     /// Returns when the link must be served again.
     pub fn deadline(&self) -> Option<Instant> {
-        self.next
+        let again = self.is_held_back && !self.pending.arrivals().is_empty();
+        if again { Some(self.pending.now()) } else { self.next }
     }
 
     /// Returns whether it has been behind its rings for so long that it is overloaded.
@@ -200,7 +217,7 @@ mod tests {
             if let Some(stamp) = stamp {
                 arrive(&mut link, &mut books, 0, us(stamp));
             }
-            let turn = Turn { now: us(now), seen: seen.map(us) };
+            let turn = Turn { now: us(now), seen: seen.map(us), looked: None };
             link.serve(turn, &mut out, &mut books.steps);
             let found = (link.pending.now(), link.is_overloaded());
             assert_eq!(found, (us(until), is_overloaded), "{turn:?}");
@@ -221,7 +238,7 @@ mod tests {
         assert_eq!(link.held(), 3);
         for (at, left, held, next) in rows {
             let mut out = Vec::new();
-            let turn = Turn { now: us(at), seen: None };
+            let turn = Turn { now: us(at), seen: None, looked: None };
             link.serve(turn, &mut out, &mut books.steps);
             let handles: Vec<_> = out.iter().map(|departure| departure.handle.0).collect();
             assert_eq!((handles.as_slice(), link.held()), (left, held), "at {at}");
@@ -242,7 +259,7 @@ mod tests {
                 let frame = pool.insert(&[0; 60]).expect("the pool is empty");
                 arrive(&mut link, &mut books, frame.0, us(0));
             }
-            let turn = Turn { now: us(0), seen: None };
+            let turn = Turn { now: us(0), seen: None, looked: None };
             link.serve(turn, &mut Vec::new(), &mut books.steps);
             link.restart(us(at), us(at - 100), &mut books, &mut pool);
             let found = (books.forfeited, link.held() as u64, pool.free_count() as u64);

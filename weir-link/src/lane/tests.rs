@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::change::{LaneChange, Way};
 use super::*;
-use crate::port::Received;
 use crate::port::mem::{Cable, Mem};
 use crate::status::Shape;
 use weir_core::classify::InterfaceId;
@@ -77,15 +76,19 @@ impl Scene {
     fn accept(&mut self, at: u64, dport: u16) {
         let bytes = frame(dport);
         let frame = self.pool.insert(&bytes).expect("the pool has a frame in hand");
-        let received = Received { frame, at_ns: us(at).as_nanos() };
         let headers = Headers::parse_ethernet(&bytes);
-        let incoming = Incoming { received, headers: &headers, port: InterfaceId(0) };
+        let (at_ns, port) = (us(at).as_nanos(), InterfaceId(0));
+        let incoming = Incoming { frame, at_ns, headers: &headers, port };
         self.lane.accept(us(at), incoming, &mut self.pool);
         self.accepted += 1;
     }
 
     fn turn(&mut self, at: u64) {
-        self.lane.turn(Turn { now: us(at), seen: None }, &mut self.pool, &mut self.port);
+        self.lane.turn(
+            Turn { now: us(at), seen: None, looked: None },
+            &mut self.pool,
+            &mut self.port,
+        );
     }
 
     /// Takes the ports of UDP of the frames that were sent.

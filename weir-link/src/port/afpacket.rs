@@ -17,8 +17,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
 
 use super::{
-    BATCH, Kind, NewRings, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Received, Room,
-    Sent, SortHandle,
+    BATCH, Kind, NewRings, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Reached, Received,
+    Room, Sent, SortHandle,
 };
 use crate::authority::{
     Authority, PassedDescriptors, PortReply, PortRequest, Reply, RingShape, misfit,
@@ -240,7 +240,7 @@ impl AfPacket {
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> bool {
+    ) -> Reached {
         let (now_ns, wall_now_ns) = (monotonic_ns(), realtime_ns());
         for receiver in &mut self.receivers {
             receiver.stamps.start_batch(now_ns, wall_now_ns);
@@ -250,7 +250,8 @@ impl AfPacket {
             let Some(ring) = self.earliest() else { break };
             self.take(ring, pool, out);
         }
-        self.receivers.iter().any(|receiver| receiver.ring.is_ready())
+        let more = self.receivers.iter().any(|receiver| receiver.ring.is_ready());
+        Reached::up_to(out.last(), more)
     }
 
     /// Counts the frames that the rings had no room for, and, where the rings go, those in them.
@@ -339,22 +340,25 @@ impl Port for AfPacket {
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> bool {
+    ) -> Reached {
         if self.order != Order::ByRing {
-            return ring == 0 && self.receive_in_order(frames_max, pool, out);
+            return match ring {
+                0 => self.receive_in_order(frames_max, pool, out),
+                _ => Reached::All,
+            };
         }
         let receiver = &mut self.receivers[ring];
         if !receiver.ring.is_ready() {
-            return false;
+            return Reached::All;
         }
         receiver.stamps.start_batch(monotonic_ns(), realtime_ns());
         let full = out.len() + frames_max;
         while out.len() < full {
             if !self.take(ring, pool, out) {
-                return false;
+                return Reached::All;
             }
         }
-        self.receivers[ring].ring.is_ready()
+        Reached::up_to(out.last(), self.receivers[ring].ring.is_ready())
     }
 
     fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
@@ -421,6 +425,10 @@ impl Port for AfPacket {
     }
 
     fn held(&self) -> usize {
+        0
+    }
+
+    fn lent(&self) -> usize {
         0
     }
 
@@ -569,7 +577,7 @@ impl Delivery<'_> {
         };
         self.counters.received += 1;
         self.counters.received_bytes += len as u64;
-        self.out.push(Received { frame, at_ns: self.at_ns });
+        self.out.push(Received::new(frame, self.at_ns, self.pool));
         Some(frame)
     }
 }

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use libc::xdp_desc;
 
 use super::{
-    BATCH, Kind, NewRings, Port, PortConfig, PortCounters, PortState, Received, Room, Sent,
-    SortHandle,
+    BATCH, Kind, NewRings, Port, PortConfig, PortCounters, PortState, Reached, Received, Room,
+    Sent, SortHandle,
 };
 use crate::authority::{Area, Authority, PassedDescriptors, PortRequest, Reply, XdpParts, misfit};
 use crate::offload::unfinished;
@@ -656,14 +656,14 @@ impl Port for AfXdp {
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> bool {
+    ) -> Reached {
         if ring == 0 && self.sets.are_both_in_use() {
             self.go_over();
         }
         let ring = self.places(self.sets.current).start + ring;
         let is_ready = |live: &mut Live| live.queue.received[ring].is_ready();
         if !self.live.as_mut().is_some_and(is_ready) {
-            return false;
+            return Reached::All;
         }
         // Before the frames are looked at: more may arrive meanwhile.
         self.refill(pool);
@@ -680,11 +680,12 @@ impl Port for AfXdp {
             }
             self.counters.received += 1;
             self.counters.received_bytes += pool.bytes(frame).len() as u64;
-            out.push(Received { frame, at_ns });
+            out.push(Received::new(frame, at_ns, pool));
         }
-        let Some(live) = &mut self.live else { return false };
-        live.queue.received[ring].publish();
-        live.queue.received[ring].is_ready()
+        let Some(live) = &mut self.live else { return Reached::All };
+        let queue = &mut live.queue.received[ring];
+        queue.publish();
+        Reached::up_to(out.last(), queue.is_ready())
     }
 
     fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
@@ -771,6 +772,10 @@ impl Port for AfXdp {
 
     fn held(&self) -> usize {
         self.ledger.lent + self.ledger.flying + self.ledger.abandoned.len()
+    }
+
+    fn lent(&self) -> usize {
+        self.ledger.lent
     }
 
     fn state(&self) -> PortState {

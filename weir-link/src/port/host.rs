@@ -13,7 +13,8 @@ use delegate::delegate;
 
 use super::afpacket::{self, AfPacket};
 use super::{
-    Kind, NewRings, Port, PortConfig, PortCounters, PortState, Received, Room, Sent, SortHandle,
+    Kind, NewRings, Port, PortConfig, PortCounters, PortState, Reached, Received, Room, Sent,
+    SortHandle,
 };
 use crate::authority::{
     Authority, HostLink, PassedDescriptors, PortReply, PortRequest, Reply, cannot, misfit,
@@ -160,7 +161,7 @@ impl Port for HostPort {
                 frames_max: usize,
                 pool: &mut FramePool,
                 out: &mut Vec<Received>,
-            ) -> bool;
+            ) -> Reached;
             fn sorter(&self) -> Option<Arc<dyn SortHandle>>;
             fn begin_sorting(&mut self, made: &mut NewRings) -> bool;
             fn end_sorting(&mut self, retired: u8);
@@ -168,6 +169,7 @@ impl Port for HostPort {
             fn reclaim(&mut self, pool: &mut FramePool);
             fn deadline(&self) -> Option<u64>;
             fn held(&self) -> usize;
+            fn lent(&self) -> usize;
         }
     }
 

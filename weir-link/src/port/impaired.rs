@@ -12,7 +12,9 @@ use delegate::delegate;
 use weir_core::random::Random;
 use weir_core::units::{Duration, Share};
 
-use super::{BATCH, NewRings, Port, PortCounters, PortState, Received, Room, Sent, SortHandle};
+use super::{
+    BATCH, NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, SortHandle,
+};
 use crate::pool::{FrameId, FramePool};
 use crate::stations::Address;
 use weir_host::error::Result;
@@ -94,10 +96,11 @@ impl Port for Impaired {
                 frames_max: usize,
                 pool: &mut FramePool,
                 out: &mut Vec<Received>,
-            ) -> bool;
+            ) -> Reached;
             fn sorter(&self) -> Option<Arc<dyn SortHandle>>;
             fn begin_sorting(&mut self, made: &mut NewRings) -> bool;
             fn end_sorting(&mut self, retired: u8);
+            fn lent(&self) -> usize;
             fn state(&self) -> PortState;
             fn refresh(&mut self) -> PortState;
             fn set_up(&mut self, up: bool) -> Result<()>;

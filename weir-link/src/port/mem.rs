@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{NewRings, Port, PortCounters, PortState, Received, Room, Sent, SortHandle};
+use super::{NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, SortHandle};
 use crate::pool::{FrameId, FramePool};
 use crate::stations::Address;
 use weir_host::error::{Result, SystemError};
@@ -23,6 +23,10 @@ struct State {
     room: usize,
     /// Whether frames come in.
     intake: bool,
+    /// How far the frames of each ring were passed on, of those that arrived.
+    reached: Vec<Reached>,
+    /// Whether the next call to receive panics.
+    panics: bool,
     counters: PortCounters,
 }
 
@@ -41,6 +45,8 @@ impl Mem {
             sent: Vec::new(),
             room: usize::MAX,
             intake: true,
+            reached: vec![Reached::All; rings],
+            panics: false,
             counters: PortCounters::default(),
         })));
         (Self { name: name.to_owned(), cable: cable.clone() }, cable)
@@ -60,6 +66,21 @@ impl Cable {
     /// Returns how many frames wait in `ring`.
     pub fn waiting(&self, ring: usize) -> usize {
         self.state().rings[ring].len()
+    }
+
+    /// Has the port say that of what arrives in `ring` so much was passed on, as if by a worker.
+    pub fn set_reached(&self, ring: usize, reached: Reached) {
+        self.state().reached[ring] = reached;
+    }
+
+    /// Has the port panic when it is next asked for frames.
+    pub fn panic_at_next_receive(&self) {
+        self.state().panics = true;
+    }
+
+    /// Returns a port with this far end, as one that is opened again.
+    pub fn port(&self, name: &str) -> Mem {
+        Mem { name: name.to_owned(), cable: self.clone() }
     }
 
     /// Takes the frames that were sent.
@@ -120,19 +141,23 @@ impl Port for Mem {
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> bool {
+    ) -> Reached {
         let mut state = self.cable.state();
+        assert!(!std::mem::take(&mut state.panics), "the far end wants a panic");
         for _ in 0..frames_max {
             let Some((at_ns, bytes)) = state.rings[ring].pop_front() else { break };
             match pool.insert(&bytes) {
                 Some(frame) => {
                     state.counters.received += 1;
-                    out.push(Received { frame, at_ns });
+                    out.push(Received::new(frame, at_ns, pool));
                 }
                 None => state.counters.pool_exhausted += 1,
             }
         }
-        !state.rings[ring].is_empty()
+        match out.last() {
+            Some(last) if !state.rings[ring].is_empty() => Reached::Behind(last.at_ns),
+            _ => state.reached[ring],
+        }
     }
 
     fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
@@ -169,6 +194,10 @@ impl Port for Mem {
     }
 
     fn held(&self) -> usize {
+        0
+    }
+
+    fn lent(&self) -> usize {
         0
     }
 

@@ -17,6 +17,7 @@ use crate::sorter::Sorting;
 use crate::stations::Address;
 use impaired::{Impaired, Impairment};
 pub use sort::{NewRings, SortHandle};
+use weir_core::packet::Headers;
 use weir_host::error::{Result, SystemError};
 
 mod afpacket;
@@ -25,6 +26,7 @@ mod host;
 pub mod impaired;
 pub mod mem;
 mod sort;
+pub(crate) mod worker;
 
 /// Bound: frames that one turn takes from a ring, and that one system call sends; the rest waits in
 /// the ring.
@@ -75,14 +77,14 @@ pub trait Port: Send {
     fn rings(&self) -> usize;
 
     /// Takes frames from `ring` until at least `frames_max` are appended to `out`, or none waits;
-    /// a super-packet comes whole, as several frames. Returns whether more wait.
+    /// a super-packet comes whole, as several frames.
     fn receive(
         &mut self,
         ring: usize,
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
-    ) -> bool;
+    ) -> Reached;
 
     // How frames are sorted into rings, which another thread changes: see [`SortHandle`].
 
@@ -110,8 +112,11 @@ pub trait Port: Send {
     /// CLOCK_MONOTONIC.
     fn deadline(&self) -> Option<u64>;
 
-    /// Returns the number of the pool's frames that the port holds.
+    /// Returns the number of the pool's slots that the port holds.
     fn held(&self) -> usize;
+
+    /// Returns how many of them hold no frame: they wait for what arrives.
+    fn lent(&self) -> usize;
 
     // The state of the interface.
 
@@ -355,6 +360,33 @@ pub struct Received {
     /// When the kernel received it, in nanoseconds of CLOCK_MONOTONIC; never less than the one
     /// before.
     pub at_ns: u64,
+    /// Its headers, read where its bytes are in the cache.
+    pub headers: Headers,
+}
+
+impl Received {
+    /// A frame of the pool that arrived then.
+    pub(crate) fn new(frame: FrameId, at_ns: u64, pool: &FramePool) -> Self {
+        Self { frame, at_ns, headers: Headers::parse_ethernet(pool.bytes(frame)) }
+    }
+}
+
+/// How far the frames of a ring were taken, in nanoseconds of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// All that have arrived.
+    All,
+    /// Those with a stamp up to this one; more wait.
+    Behind(u64),
+    /// Those that arrived before this instant, when a worker last looked.
+    Looked(u64),
+}
+
+impl Reached {
+    /// Those up to the last of these, if more wait.
+    fn up_to(last: Option<&Received>, more: bool) -> Self {
+        last.filter(|_| more).map_or(Self::All, |last| Self::Behind(last.at_ns))
+    }
 }
 
 /// The result of [`Port::send`].
@@ -389,9 +421,45 @@ impl Sent {
 }
 
 impl PortCounters {
+    /// Returns the counts of two ports, one of which took the place of the other.
+    fn plus(mut self, other: &Self) -> Self {
+        let rings = self.ring_overruns.iter_mut().zip(other.ring_overruns);
+        rings.for_each(|(lost, before)| *lost += before);
+        let mut other = *other;
+        for (count, before) in self.counts_mut().into_iter().zip(other.counts_mut()) {
+            *count += *before;
+        }
+        self
+    }
+
     /// Returns the frames that were lost because a ring was full.
     pub fn overruns(&self) -> u64 {
         self.ring_overruns.iter().sum::<u64>() + self.former_overruns
+    }
+
+    /// The counts but those of the rings.
+    fn counts_mut(&mut self) -> [&mut u64; 19] {
+        [
+            &mut self.received,
+            &mut self.received_bytes,
+            &mut self.super_packets,
+            &mut self.joined,
+            &mut self.checksums_completed,
+            &mut self.former_overruns,
+            &mut self.pool_exhausted,
+            &mut self.truncated,
+            &mut self.oversize,
+            &mut self.unfinished,
+            &mut self.sent,
+            &mut self.sent_bytes,
+            &mut self.send_refused,
+            &mut self.send_too_long,
+            &mut self.send_no_link,
+            &mut self.impaired,
+            &mut self.send_failed,
+            &mut self.worker_failed,
+            &mut self.rebinds,
+        ]
     }
 
     /// Puts the frames that full rings lost, of those whose bits are set, where their classes do
@@ -445,6 +513,8 @@ pub struct PortCounters {
     pub impaired: u64,
     /// Not sent, for another reason.
     pub send_failed: u64,
+    /// Lost with a worker that failed, or when the pool got other memory.
+    pub worker_failed: u64,
     /// Times the interface came back as a new one of the same name.
     pub rebinds: u64,
 }

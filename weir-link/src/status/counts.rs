@@ -547,6 +547,7 @@ fn port_status((port, (kind, why)): (&PortCounts, &(&'static str, String))) -> P
         ("no link", counters.send_no_link),
         ("impairment", counters.impaired),
         ("failed", counters.send_failed),
+        ("worker", counters.worker_failed),
     ];
     let sum = |causes: &[(&str, u64)]| causes.iter().map(|(_, frames)| frames).sum();
     let named = |causes: &[(&str, u64)]| -> Vec<(String, u64)> {

@@ -24,7 +24,7 @@ use weir_host::netns::NetNs;
 use weir_link::authority::{AuthorityClient, AuthorityServer};
 use weir_link::bridge::{Bridge, BridgeConfig, BridgePort};
 use weir_link::pool::FramePool;
-use weir_link::port::{self, Port, PortConfig, PortState};
+use weir_link::port::{self, Port, PortConfig, PortState, Reached};
 use weir_link::sorter::{SortPlan, Sorting};
 use weir_link::status::{PortStatus, Status};
 use weir_testbed::{
@@ -282,7 +282,7 @@ fn drain(
         port.reclaim(pool);
         for ring in 0..port.rings() {
             let mut received = Vec::new();
-            while port.receive(ring, 64, pool, &mut received) {}
+            while port.receive(ring, 64, pool, &mut received) != Reached::All {}
             for received in received {
                 let bytes = pool.bytes(received.frame);
                 let kind = [bytes[12], bytes[13]];

@@ -43,6 +43,14 @@ const LINKS: &[Key] = &[
         "The processors to run on: one a bridge, in the order of the bridges' first ports.",
     ),
     key(
+        "workers",
+        Values::WordOr(AUTO, &Values::Number(1, WORKERS_MAX)),
+        "1",
+        "How many threads receive and send frames for each bridge. With 1 its loop does that as \
+         well; with more each port is given to one of them, and the loop keeps the decisions, \
+         which stay the same. `auto` takes one processor for the loop and the others for workers.",
+    ),
+    key(
         "nice",
         Values::Integer(NICE_DEFAULT as i64, NICE_MAX),
         "-20 if the process may",
@@ -423,6 +431,10 @@ pub(super) const POOL_MAX: u32 = 1 << 20;
 /// Less would drop what waits in an ordinary queue.
 const SOJOURN: Values = Values::WordOr(NONE, &Values::Time(Duration::from_millis(10), HOUR));
 const BOUNDED: &str = "what the policy bounds, at least 1 s";
+/// The word by which the processors decide how many workers there are.
+pub const AUTO: &str = "auto";
+/// Bound: threads that receive and send for one bridge: as many as it may have ports.
+const WORKERS_MAX: u64 = 8;
 const CPU: Values = Values::Number(0, 4095);
 const SYSTEM: &str = "the system's choice";
 /// A name that useradd(8) and groupadd(8) allow.

@@ -66,6 +66,9 @@ pub struct Deployment {
     pub bridges: Vec<Bridge>,
     /// How the run loop waits.
     pub wait: Wait,
+    /// How many threads receive and send for each bridge; `None` for as many as the processors
+    /// allow.
+    pub workers: Option<u32>,
     /// The niceness of the threads of bridges; without one, [`NICE_DEFAULT`] where the process may.
     pub nice: Option<i32>,
     /// The control socket, if one is given.
@@ -315,6 +318,7 @@ impl Settings {
         let ports = table.required("ports", report).map(|node| ports::read(&node, report));
         let (ports, port_spans) = ports.unwrap_or_default();
         let wait = table.one_of("wait", WAITS, report);
+        let workers = table.value::<WordOr<u64>>("workers", report);
         let nice = table.written::<i64>("nice", report).flatten();
         let cpus = bridges::cpus(table, report);
         let control = table.field("control").and_then(|node| control(&node, report));
@@ -333,6 +337,11 @@ impl Settings {
             directions: Vec::new(),
             bridges: Vec::new(),
             wait: wait.unwrap_or_default(),
+            workers: match workers {
+                Some(WordOr::Word) => None,
+                Some(WordOr::Value(count)) => Some(count as u32),
+                None => Some(1),
+            },
             nice: nice.map(|nice| nice as i32),
             control,
             lag_max: lag_max.unwrap_or_default(),

@@ -32,6 +32,7 @@ impl Bench {
         Ok(Options {
             schedulers,
             classes,
+            workers: usize::from(self.workers),
             seconds: self.seconds.as_secs_f64(),
             rounds: self.rounds(3),
         })

@@ -89,6 +89,7 @@ fn beside<T>(policy: &Policy, with: impl FnOnce(&Board) -> T) -> T {
         wait: WaitPolicy::Spin,
         lag_max: LAG_MAX,
         cpu: None,
+        workers: 1,
         passes_carrier: false,
         intake: true,
     };

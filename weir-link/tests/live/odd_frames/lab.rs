@@ -10,10 +10,10 @@ use weir_host::claim::{Claim, ClaimConfig, ClaimPort};
 use weir_host::ethtool;
 use weir_host::netlink::LinkState;
 use weir_host::socket::set_option;
-use weir_link::bridge::{Bridge, BridgePort};
+use weir_link::bridge::{Bridge, BridgeConfig, BridgePort};
 use weir_link::offload::{self, OffloadHeader};
 use weir_link::pool::FramePool;
-use weir_link::port::{self, BATCH, Port, PortConfig};
+use weir_link::port::{self, BATCH, Port, PortConfig, Reached};
 use weir_link::status::{PortStatus, Status};
 use weir_policy::deployment::OnExit;
 use weir_testbed::rows::Failed;
@@ -32,6 +32,8 @@ pub type Outcome<T = ()> = Result<T, Failed>;
 pub enum Through {
     Kernel,
     Weir,
+    /// Weir with a worker for each port.
+    Workers,
     /// The fallback, while Weir is dead.
     Fallback,
 }
@@ -73,7 +75,8 @@ impl Lab {
         testbed.weir.run(|| ethtool::set_ipv6("default", false))??;
         let (mut weir, mut claim) = (None, None);
         match through {
-            Through::Weir => weir = Some(start_weir(&testbed, passes_carrier)?),
+            Through::Weir => weir = Some(start_weir(&testbed, (1, passes_carrier))?),
+            Through::Workers => weir = Some(start_weir(&testbed, (2, passes_carrier))?),
             Through::Kernel => testbed.weir.run(start_kernel_bridge)??,
             Through::Fallback => claim = Some(testbed.weir.run(start_fallback)??),
         }
@@ -132,7 +135,7 @@ impl Lab {
         match self.through {
             // It looks at its interfaces in the first turn of its loop after some time. Each status
             // is given after another turn, however long the machine made it pause.
-            Through::Weir => {
+            Through::Weir | Through::Workers => {
                 thread::sleep(LOOK_AFTER);
                 (0..2).for_each(|_| drop(self.status()));
             }
@@ -181,6 +184,10 @@ impl Lab {
 
     /// Ends the bridge, collects what is still to be heard, and returns Weir's last status.
     pub fn stop(mut self) -> Outcome<Heard> {
+        if self.through == Through::Workers {
+            // They count once a millisecond.
+            thread::sleep(LOOK_AFTER);
+        }
         let status = self.weir.take().map(RunningBridge::stop).transpose()?;
         for at in [CLIENT, SERVER] {
             self.listen(at, &[]);
@@ -197,12 +204,16 @@ const POLICY: &str = "[link]\nrate = '40 Gbit/s'\nscheduler = 'fifo'\n\
      [class.all]\nqueue = { limit = '4000 packets' }\ndefault = true\n";
 
 /// Starts Weir's bridge on a thread of its own.
-fn start_weir(testbed: &Testbed, passes_carrier: bool) -> Outcome<RunningBridge> {
+fn start_weir(
+    testbed: &Testbed,
+    (workers, passes_carrier): (usize, bool),
+) -> Outcome<RunningBridge> {
     let parsed = weir_policy::policy::parse(POLICY, "odd frames");
     let render = weir_policy::render::render;
     let why = || render(&parsed.findings, &parsed.sources, false);
     let policy = parsed.plan.as_ref().ok_or_else(why)?;
     let config = both_ways(BridgePort::two([LEFT, RIGHT]), policy, passes_carrier)?;
+    let config = BridgeConfig { workers, ..config };
     Ok(RunningBridge::run(testbed.weir.run(|| Bridge::open(config))??)?)
 }
 
@@ -251,7 +262,7 @@ impl Ear {
 
     fn take(&mut self) -> Vec<Vec<u8>> {
         let mut received = Vec::new();
-        while self.port.receive(0, BATCH, &mut self.pool, &mut received) {}
+        while self.port.receive(0, BATCH, &mut self.pool, &mut received) != Reached::All {}
         let bytes = |pool: &mut FramePool, frame| {
             let bytes = pool.bytes(frame).to_vec();
             pool.release(frame);

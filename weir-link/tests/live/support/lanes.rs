@@ -22,9 +22,15 @@ pub fn both_ways(
         // No frame is too old, however long the machine makes the bridge pause.
         lag_max: Duration::from_secs(3600),
         cpu: None,
+        workers: workers(),
         passes_carrier,
         intake: true,
     })
+}
+
+/// Returns how many workers a bridge has: one, unless `WEIR_WORKERS` says otherwise.
+fn workers() -> usize {
+    std::env::var("WEIR_WORKERS").ok().and_then(|count| count.parse().ok()).unwrap_or(1)
 }
 
 /// Returns a policy whose frames of ethertype 0x88b6 go to ring 1.

@@ -43,8 +43,9 @@ const FORBIDDEN: [i64; 9] = [
 /// Calls that open a file. They fail only: the C library tries them by itself when it gives memory
 /// back to the system (`/proc/sys/vm/overcommit_memory`), and does without.
 const REFUSED: [i64; 2] = [libc::SYS_openat, libc::SYS_openat2];
-/// The ioctls that ask for an interface's name, number, flags, MTU, address and offloads.
-const QUESTIONS: [u32; 6] = [0x8910, 0x8933, 0x8913, 0x8921, 0x8927, 0x8946];
+/// The ioctls that ask for an interface's name, number, flags, MTU, address and offloads, and the
+/// one by which a descriptor of this process does not block.
+const QUESTIONS: [u32; 7] = [0x8910, 0x8933, 0x8913, 0x8921, 0x8927, 0x8946, 0x5421];
 
 fn program() -> Vec<libc::sock_filter> {
     let mut code = vec![load(0)];

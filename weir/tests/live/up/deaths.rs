@@ -19,6 +19,9 @@ use weir_testbed::{
 
 pub const TESTS: &[Test] = &[
     ("a_killed_forwarder_is_replaced", || replaced("KILL", "closed")),
+    ("a_killed_forwarder_with_workers_is_replaced", || {
+        replaced_in("workers = 2\non_exit = \"closed\"", "KILL")
+    }),
     ("an_aborted_forwarder_is_replaced", || replaced("ABRT", "closed")),
     ("a_forwarder_that_hangs_is_replaced", || replaced("STOP", "closed")),
     ("without_a_restart_and_closed_the_link_ends_with_its_forwarder", ended),
@@ -46,8 +49,11 @@ pub const CARRIED: &[Test] = &[
 fn replaced(which: &str, on_exit: &str) -> Outcome {
     // Of one that hangs the watchdog, by default of 2 s, says so.
     let watchdog = if which == "STOP" { "" } else { "\nwatchdog = \"20 s\"" };
-    let deployment = format!("on_exit = \"{on_exit}\"{watchdog}");
-    let mut scene = plan(POLICY).deployment(&deployment).start()?;
+    replaced_in(&format!("on_exit = \"{on_exit}\"{watchdog}"), which)
+}
+
+fn replaced_in(deployment: &str, which: &str) -> Outcome {
+    let mut scene = plan(POLICY).deployment(deployment).start()?;
     let stream = Stream::numbered(&scene.testbed, SLOW)?;
     stream.await_another()?;
     let forwarder = scene.forwarder()?;
@@ -68,7 +74,7 @@ fn replaced(which: &str, on_exit: &str) -> Outcome {
     for event in ["died: process", "runs again after"] {
         assert!(text.contains(event), "{event}: {text}");
     }
-    assert_eq!(text.contains("unshaped for"), on_exit == "open", "{text}");
+    assert_eq!(text.contains("unshaped for"), deployment.contains("open"), "{text}");
     Ok(())
 }
 

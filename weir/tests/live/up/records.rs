@@ -14,7 +14,8 @@ use weir_testbed::{Ended, Flood, Host, PATIENCE, Process, Scene, until};
 use weir_trace::capture::CaptureReader;
 
 pub const TESTS: &[Test] = &[
-    ("a_record_under_load_replays_to_the_bit", a_record_under_load_replays),
+    ("a_record_under_load_replays_to_the_bit", || a_record_under_load_replays("")),
+    ("a_record_with_workers_replays_to_the_bit", || a_record_under_load_replays("workers = 2")),
     ("a_record_ended_by_a_signal_is_whole", a_record_ended_by_a_signal_is_whole),
     ("a_full_disk_ends_the_record_and_not_the_link", a_full_disk_ends_the_record),
     ("a_reader_that_stops_ends_the_record_and_not_the_link", a_reader_that_stops),
@@ -64,8 +65,8 @@ fn replayed(scene: &Scene) -> Result<Value, Failed> {
     Ok(value)
 }
 
-fn a_record_under_load_replays() -> Outcome {
-    let mut scene = plan(LINE).start()?;
+fn a_record_under_load_replays(deployment: &str) -> Outcome {
+    let mut scene = plan(LINE).deployment(deployment).start()?;
     let flood = Flood::start(&scene.testbed, 64)?;
     let dropped = |status: &Status| -> u64 {
         class_at(status, 1).dropped.iter().map(|(_, amount)| amount.packets).sum()

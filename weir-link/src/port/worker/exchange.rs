@@ -1,0 +1,205 @@
+//! The queues between the loop and a worker, for one port, and the little that both may read.
+
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::side::Side;
+use super::{RECEIVED_MAX, SENDING_MAX, SLOTS};
+use crate::pool::PassedFrame;
+use crate::port::{Port, PortCounters, PortState, RINGS_MAX, Reached, Room};
+use crate::stations::Address;
+use weir_core::packet::Headers;
+use weir_host::error::Result;
+use weir_host::watch::Waker;
+
+/// Work that the loop asks a worker to do at a port.
+pub(super) type Task = Box<dyn FnOnce(&mut Side) + Send>;
+
+/// A worker's side of a port until the worker starts.
+pub(super) type Resting = Arc<Mutex<Option<Side>>>;
+
+/// A frame that arrived, on its way to the loop.
+pub(super) struct Arrived {
+    pub frame: PassedFrame,
+    pub at_ns: u64,
+    pub headers: Headers,
+}
+
+/// The queues of a port.
+pub(super) struct Exchange;
+
+/// The loop's ends of the queues of a port.
+pub(super) struct LoopEnds {
+    /// Free slots for the worker.
+    pub fill: Producer<u32>,
+    /// For each ring, what arrived.
+    pub received: Vec<Consumer<Arrived>>,
+    /// What is to be sent.
+    pub sending: Producer<PassedFrame>,
+    /// Free slots that the worker needs no more.
+    pub surplus: Consumer<u32>,
+}
+
+/// The worker's ends of them.
+pub(super) struct WorkerEnds {
+    pub fill: Consumer<u32>,
+    pub received: Vec<Producer<Arrived>>,
+    pub sending: Consumer<PassedFrame>,
+    pub surplus: Producer<u32>,
+}
+
+/// The parts of a port that the loop reads while a worker has it.
+pub(super) struct Shared {
+    /// For each ring, how far its frames are in the queue, as [`encoded`].
+    reached: [AtomicU64; RINGS_MAX],
+    state: AtomicU8,
+    /// How many frames the port took or lost, of those that the loop passed on.
+    pub finished: AtomicU64,
+    facts: Mutex<Facts>,
+    counters: Mutex<PortCounters>,
+    /// Wakes the loop.
+    pub for_loop: Notice,
+}
+
+/// The interface, as last seen.
+#[derive(Clone)]
+pub(super) struct Facts {
+    pub interface: String,
+    pub address: Option<Address>,
+    pub mtu: usize,
+    pub warnings: Vec<String>,
+    pub room: Room,
+    pub rings: usize,
+}
+
+impl Facts {
+    pub fn of(port: &dyn Port) -> Self {
+        Self {
+            interface: port.interface().to_owned(),
+            address: port.address(),
+            mtu: port.mtu(),
+            warnings: port.warnings(),
+            room: port.room(),
+            rings: port.rings(),
+        }
+    }
+}
+
+impl Exchange {
+    /// Makes the queues of a port, and what is shared of it.
+    pub fn new(port: &dyn Port) -> Result<(LoopEnds, WorkerEnds, Arc<Shared>)> {
+        let slots = SLOTS + SENDING_MAX + port.room().held_max;
+        let (fill, filled) = RingBuffer::new(slots);
+        let (returned, surplus) = RingBuffer::new(slots);
+        let (sending, to_send) = RingBuffer::new(SENDING_MAX);
+        let rings = (0..RINGS_MAX).map(|_| RingBuffer::new(RECEIVED_MAX));
+        let (arrived, received) = rings.unzip();
+        let shared = Shared {
+            reached: std::array::from_fn(|_| AtomicU64::new(encoded(Reached::All))),
+            state: AtomicU8::new(port.state() as u8),
+            finished: AtomicU64::new(0),
+            facts: Mutex::new(Facts::of(port)),
+            counters: Mutex::new(PortCounters::default()),
+            for_loop: Notice::new()?,
+        };
+        let of_loop = LoopEnds { fill, received, sending, surplus };
+        let of_worker =
+            WorkerEnds { fill: filled, received: arrived, sending: to_send, surplus: returned };
+        Ok((of_loop, of_worker, Arc::new(shared)))
+    }
+}
+
+impl Shared {
+    /// Returns how far the frames of a ring are in its queue.
+    pub fn reached(&self, ring: usize) -> Reached {
+        decoded(self.reached[ring].load(Ordering::Acquire))
+    }
+
+    pub fn set_reached(&self, ring: usize, reached: Reached) {
+        let (reached, place) = (encoded(reached), &self.reached[ring]);
+        // The loop has the line of this word in its cache: it is written only if it changes.
+        if place.load(Ordering::Relaxed) != reached {
+            place.store(reached, Ordering::Release);
+        }
+    }
+
+    pub fn state(&self) -> PortState {
+        let state = self.state.load(Ordering::Relaxed);
+        let states = [PortState::Up, PortState::Down];
+        states.into_iter().find(|one| *one as u8 == state).unwrap_or(PortState::Gone)
+    }
+
+    pub fn set_state(&self, state: PortState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    pub fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies the counters, unless the worker writes them at this moment.
+    pub fn read_counters(&self, to: &mut PortCounters) {
+        if let Ok(counters) = self.counters.try_lock() {
+            *to = *counters;
+        }
+    }
+
+    pub fn set_counters(&self, counters: PortCounters) {
+        *self.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
+    }
+}
+
+/// Wakes a thread that sleeps, by one system call however often it is to wake.
+pub(super) struct Notice {
+    waker: Waker,
+    is_given: AtomicBool,
+}
+
+impl Notice {
+    pub fn new() -> Result<Self> {
+        Ok(Self { waker: Waker::new()?, is_given: AtomicBool::new(false) })
+    }
+
+    /// Wakes the thread, now or when it sleeps next; call it behind what the thread is to see.
+    pub fn give(&self) {
+        if !self.is_given.swap(true, Ordering::AcqRel) {
+            self.waker.wake();
+        }
+    }
+
+    /// Has the next call wake it again. The thread must look for work after this and before it
+    /// sleeps.
+    pub fn take(&self) {
+        if self.is_given.load(Ordering::Relaxed) {
+            self.waker.reset();
+            self.is_given.swap(false, Ordering::AcqRel);
+        }
+    }
+
+    pub fn descriptor(&self) -> RawFd {
+        self.waker.as_fd().as_raw_fd()
+    }
+}
+
+/// Instants in one word: the lowest bit says that more frames wait.
+fn encoded(reached: Reached) -> u64 {
+    match reached {
+        Reached::All => ALL,
+        Reached::Behind(at_ns) => at_ns << 1 | 1,
+        Reached::Looked(at_ns) => at_ns << 1,
+    }
+}
+
+fn decoded(word: u64) -> Reached {
+    match word {
+        ALL => Reached::All,
+        _ if word & 1 == 1 => Reached::Behind(word >> 1),
+        _ => Reached::Looked(word >> 1),
+    }
+}
+
+/// No instant: twice any of them is less.
+const ALL: u64 = u64::MAX;

@@ -1,0 +1,282 @@
+//! The loop's side of a port that a worker has: a port like any other.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::exchange::{Arrived, Facts, LoopEnds, Notice, Resting, Shared, Task};
+use super::side::Side;
+use super::{BATCH, SENDING_MAX, SLOTS};
+use crate::pool::{FrameId, FramePool};
+use crate::port::{
+    NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, SortHandle,
+};
+use crate::stations::Address;
+use weir_host::error::{Result, SystemError};
+use weir_host::wait::monotonic_ns;
+
+/// The loop's side of a port.
+pub(super) struct WorkedPort {
+    kind: &'static str,
+    ends: LoopEnds,
+    requests: mpsc::Sender<Task>,
+    /// Until the worker starts.
+    resting: Resting,
+    shared: Arc<Shared>,
+    /// Wakes the worker.
+    for_worker: Arc<Notice>,
+    /// The number of the worker's view of the pool.
+    view: u32,
+    sorter: Option<Arc<dyn SortHandle>>,
+    facts: Facts,
+    counters: PortCounters,
+    /// The slots that the worker has, or that are on their way; and how many of them it gets.
+    away: usize,
+    away_wanted: usize,
+    /// How many frames were passed on to be sent.
+    passed: u64,
+    /// Whether the last turn found nothing.
+    was_idle: bool,
+}
+
+impl WorkedPort {
+    pub fn new(
+        port: &dyn Port,
+        (ends, requests): (LoopEnds, mpsc::Sender<Task>),
+        (for_worker, view): (Arc<Notice>, u32),
+        shared: &Arc<Shared>,
+    ) -> Self {
+        Self {
+            kind: port.kind(),
+            ends,
+            requests,
+            resting: Resting::default(),
+            shared: Arc::clone(shared),
+            for_worker,
+            view,
+            sorter: port.sorter(),
+            facts: Facts::of(port),
+            counters: PortCounters::default(),
+            away: 0,
+            away_wanted: SLOTS + port.room().held_max,
+            passed: 0,
+            was_idle: false,
+        }
+    }
+
+    /// The same, while the worker has not started.
+    pub fn with_resting(self, resting: Resting) -> Self {
+        Self { resting, ..self }
+    }
+
+    /// Has the worker do something at its side, and waits for the answer; an error where it does
+    /// not answer.
+    fn ask<T: Send + 'static>(
+        &self,
+        task: impl FnOnce(&mut Side) -> T + Send + 'static,
+    ) -> Result<T> {
+        if let Some(side) = &mut *self.resting.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(task(side));
+        }
+        let (answer, answered) = mpsc::sync_channel(1);
+        let task = move |side: &mut Side| {
+            // Where nobody waits any more, nobody reads it.
+            let _late = answer.send(task(side));
+        };
+        let silent = |_| {
+            let action = format!("reach the worker of `{}`", self.facts.interface);
+            SystemError::refused(action, "it does not answer", "")
+        };
+        self.requests.send(Box::new(task)).map_err(|_| silent(mpsc::RecvTimeoutError::Timeout))?;
+        self.for_worker.give();
+        answered.recv_timeout(PATIENCE).map_err(silent)
+    }
+
+    /// Takes up what the worker saw of the interface.
+    fn look(&mut self) {
+        self.facts.clone_from(&self.shared.facts());
+    }
+
+    /// Gives the worker free slots up to what it is to have.
+    fn fill(&mut self, pool: &mut FramePool) {
+        while self.away < self.away_wanted && !self.ends.fill.is_full() {
+            let Some(slot) = pool.pass_free() else { break };
+            let pushed = self.ends.fill.push(slot);
+            assert!(pushed.is_ok(), "the queue has room");
+            self.away += 1;
+        }
+    }
+}
+
+impl Port for WorkedPort {
+    fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    fn interface(&self) -> &str {
+        &self.facts.interface
+    }
+
+    fn address(&self) -> Option<Address> {
+        self.facts.address
+    }
+
+    fn mtu(&self) -> usize {
+        self.facts.mtu
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.facts.warnings.clone()
+    }
+
+    fn room(&self) -> Room {
+        super::room(self.facts.room)
+    }
+
+    /// Gives the worker a view of the pool. Where it had one before, of other memory, frames on
+    /// their way from it are lost, and counted.
+    fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
+        let view = pool.view(self.view);
+        self.fill(pool);
+        let attached = self.ask(|side| side.attach(view))?;
+        let mut lost = 0;
+        for ring in &mut self.ends.received {
+            while let Ok(arrived) = ring.pop() {
+                let frame = pool.take(arrived.frame);
+                pool.release(frame);
+                (self.away, lost) = (self.away - 1, lost + 1);
+            }
+        }
+        if lost > 0 {
+            self.ask(move |side| side.lose(lost))?;
+        }
+        self.look();
+        attached
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        vec![self.shared.for_loop.descriptor()]
+    }
+
+    fn rings(&self) -> usize {
+        self.facts.rings
+    }
+
+    fn receive(
+        &mut self,
+        ring: usize,
+        frames_max: usize,
+        pool: &mut FramePool,
+        out: &mut Vec<Received>,
+    ) -> Reached {
+        let queue = &mut self.ends.received[ring];
+        // Read first: what the worker passes on meanwhile is found by the next turn.
+        let reached = self.shared.reached(ring);
+        let count = queue.slots().min(frames_max);
+        for _ in 0..count {
+            let Ok(Arrived { frame, at_ns, headers }) = queue.pop() else { break };
+            out.push(Received { frame: pool.take(frame), at_ns, headers });
+        }
+        self.away -= count;
+        self.was_idle &= count == 0;
+        match out.last() {
+            Some(last) if !queue.is_empty() => Reached::Behind(last.at_ns),
+            _ => reached,
+        }
+    }
+
+    fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
+        self.sorter.clone()
+    }
+
+    fn begin_sorting(&mut self, made: &mut NewRings) -> bool {
+        let mut rings = std::mem::take(made);
+        let begin = move |side: &mut Side| (side.begin_sorting(&mut rings), rings);
+        let Ok((has_begun, rest)) = self.ask(begin) else { return false };
+        *made = rest;
+        self.look();
+        has_begun
+    }
+
+    fn end_sorting(&mut self, retired: u8) {
+        // A worker that does not answer has a port that is to be opened anew.
+        let _silent = self.ask(move |side| side.end_sorting(retired));
+    }
+
+    fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {
+        let most = self.away_wanted + SENDING_MAX + BATCH;
+        let room = self.ends.sending.slots().min(most.saturating_sub(self.away));
+        let taken = frames.len().min(room);
+        for frame in &frames[..taken] {
+            let pushed = self.ends.sending.push(pool.pass(*frame));
+            assert!(pushed.is_ok(), "the queue has room");
+        }
+        self.away += taken;
+        self.passed += taken as u64;
+        if taken > 0 {
+            self.for_worker.give();
+        }
+        Sent { taken, ..Sent::default() }
+    }
+
+    fn reclaim(&mut self, pool: &mut FramePool) {
+        if self.was_idle {
+            self.shared.for_loop.take();
+        }
+        self.was_idle = true;
+        while let Ok(slot) = self.ends.surplus.pop() {
+            pool.take_free(slot);
+            self.away -= 1;
+        }
+        self.fill(pool);
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        let is_sending = self.passed != self.shared.finished.load(Ordering::Relaxed);
+        let waits = |ring: usize| {
+            matches!(self.shared.reached(ring), Reached::Behind(_))
+                || !self.ends.received[ring].is_empty()
+        };
+        let is_busy = is_sending || (0..self.facts.rings).any(waits);
+        is_busy.then(|| monotonic_ns() + LOOK_AGAIN_NS)
+    }
+
+    fn held(&self) -> usize {
+        self.away
+    }
+
+    fn lent(&self) -> usize {
+        let sending = self.passed - self.shared.finished.load(Ordering::Relaxed);
+        let received: usize = self.ends.received.iter().map(|queue| queue.slots()).sum();
+        self.away.saturating_sub(sending as usize + received)
+    }
+
+    fn state(&self) -> PortState {
+        self.shared.state()
+    }
+
+    fn refresh(&mut self) -> PortState {
+        self.look();
+        self.shared.state()
+    }
+
+    fn set_up(&mut self, up: bool) -> Result<()> {
+        self.ask(move |side| side.set_up(up))?
+    }
+
+    fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.ask(move |side| side.set_intake(open))?
+    }
+
+    fn counters(&mut self) -> PortCounters {
+        self.shared.read_counters(&mut self.counters);
+        self.counters
+    }
+}
+
+/// How long the loop waits for an answer; a worker that hangs for longer is told of as gone.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How soon the loop looks again while frames are with a worker, which wakes it before.
+const LOOK_AGAIN_NS: u64 = 1_000_000;

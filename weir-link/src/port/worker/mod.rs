@@ -1,0 +1,102 @@
+//! Ports whose frames other threads receive and send.
+//!
+//! Nine tenths of what a frame costs are the kernel's way in and out, its copy, and the work that
+//! senders left undone. So each port is given to a *worker*, and the loop keeps the decisions
+//! alone, in one order, as without workers. A worker has a view of the pool ([`FramePool::view`]):
+//! it gets free slots, fills them, passes each frame to the loop, and gets back those to be sent.
+//! Slots pass by queues without locks (`exchange.rs`), one for each ring, so that a flood in one
+//! ring holds up no other. What is rare, such as to close the intake, is a request that the loop
+//! waits for. The threads start with the loop ([`Workers::start`]), behind what a process
+//! gives up before it forwards; until then the loop's side does what is to be done at a port.
+//!
+//! A worker that panics loses its ports and no more: it counts their frames, and opens them again.
+//! Invariant: each slot is in the view of the loop, in that of one worker, or in one queue.
+
+mod exchange;
+mod loop_side;
+mod side;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+
+use super::{BATCH, Port, Room};
+use crate::pool::VIEWS_MAX;
+use exchange::{Exchange, Notice, Resting, Task};
+use loop_side::WorkedPort;
+use side::{Crew, Side};
+use weir_host::error::{Result, SystemError};
+use weir_host::wait::{WaitPolicy, usable_cpus};
+
+/// Bound: free slots that a worker has for a port beside those that the port itself lends: what its
+/// rings may fill while the loop is busy.
+const SLOTS: usize = 2048;
+/// Bound: frames on their way from a worker to the loop, for each ring; more wait in the ring.
+const RECEIVED_MAX: usize = 1024;
+/// Bound: frames on their way from the loop to a worker; more wait in the lane's outbox.
+const SENDING_MAX: usize = 2048;
+
+/// How a port is opened again after its worker failed; `None` where that cannot be.
+pub(crate) type Reopen = Option<Box<dyn Fn() -> Result<Box<dyn Port>> + Send>>;
+
+/// The workers of a bridge.
+#[derive(Default)]
+pub(crate) struct Workers {
+    /// Those that have not started.
+    crews: Vec<Crew>,
+}
+
+impl Workers {
+    /// Gives ports to at most so many workers; returns what the loop has of each.
+    ///
+    /// # Errors
+    /// When the system has no descriptor more.
+    pub fn employ(
+        ports: Vec<(Box<dyn Port>, Reopen)>,
+        workers: usize,
+    ) -> Result<(Self, Vec<Box<dyn Port>>)> {
+        assert!(ports.len() < VIEWS_MAX as usize, "each port has a view of its own");
+        let workers = workers.clamp(1, ports.len().max(1));
+        let notices = (0..workers).map(|_| Notice::new().map(Arc::new));
+        let notices = notices.collect::<Result<Vec<_>>>()?;
+        let mut crews: Vec<_> = notices.iter().cloned().map(Crew::new).collect();
+        let mut loop_sides: Vec<Box<dyn Port>> = Vec::new();
+        for (index, (port, reopen)) in ports.into_iter().enumerate() {
+            let (of_loop, of_worker, shared) = Exchange::new(port.as_ref())?;
+            let (requests, requested) = mpsc::channel::<Task>();
+            let at_worker = (Arc::clone(&notices[index % workers]), index as u32 + 1);
+            let facts = WorkedPort::new(port.as_ref(), (of_loop, requests), at_worker, &shared);
+            let side = Side::new(port, reopen, (of_worker, requested), shared);
+            let resting: Resting = Arc::new(Mutex::new(Some(side)));
+            loop_sides.push(Box::new(facts.with_resting(Arc::clone(&resting))));
+            crews[index % workers].add(resting);
+        }
+        Ok((Self { crews }, loop_sides))
+    }
+
+    /// Starts those that have not started, as threads that wait so; where they and the loop have
+    /// fewer processors than threads, none of them polls.
+    ///
+    /// # Errors
+    /// When the system has no thread more.
+    pub fn start(&mut self, wait: WaitPolicy) -> Result<()> {
+        let processors = usable_cpus().map_or(0, |usable| usable.len());
+        let is_crowded = processors <= self.crews.len();
+        let wait = if is_crowded { WaitPolicy::Block } else { wait };
+        for (number, crew) in self.crews.drain(..).enumerate() {
+            let started = thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn(move || crew.run(wait));
+            started.map_err(|cause| SystemError::new("start a worker", cause))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the room of a port that is given to a worker.
+pub(crate) fn room(room: Room) -> Room {
+    let worked = SLOTS + SENDING_MAX + BATCH;
+    // A view has a place for each slot of the pool, which is counted with the slots of this port.
+    Room { held_max: 2 * room.held_max + worked, ..room }
+}
