@@ -34,7 +34,7 @@ pub struct Circuit {
 pub struct Session {
     /// The access server: its identifier or address.
     pub server: String,
-    /// What it calls the session: Acct-Session-Id.
+    /// Its name of the session: Acct-Session-Id.
     pub id: String,
 }
 
@@ -48,7 +48,7 @@ pub enum FeedLine {
     Leave(String),
 }
 
-/// What became of a feed.
+/// The outcome of a feed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fed {
     /// Lines that were followed.
@@ -80,7 +80,7 @@ pub struct Circuits {
     pub faults: Vec<String>,
     /// Hosts in the default class that no circuit has, where that class tells hosts apart.
     pub unknown: Vec<UnknownHost>,
-    /// What came by RADIUS, if that is the source.
+    /// The packets of RADIUS, if that is the source.
     pub radius: Option<RadiusCounts>,
     /// Circuits: first those that are unshaped, then the others.
     pub shown: Vec<CircuitStatus>,
@@ -110,7 +110,7 @@ pub struct UnknownHost {
     pub bytes: u64,
 }
 
-/// What came by RADIUS.
+/// Counts of the packets of RADIUS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RadiusCounts {
     /// Packets that arrived.

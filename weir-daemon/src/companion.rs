@@ -1,5 +1,5 @@
-//! What the processes beside the forwarder share: they give up every right, and are clients of the
-//! control socket that can neither open it nor change anything but classes.
+//! The parts that the processes beside the forwarder share: they give up every right, and are
+//! clients of the control socket, which they cannot open.
 
 use std::os::unix::net::UnixStream;
 use std::thread;

@@ -40,9 +40,9 @@ pub struct Status {
     /// The control socket, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Show the last second, reservations or circuits, again and again, until Ctrl-C or the link ends: on a
-    /// terminal in place, in a pipe one after the other. With `--format json` a line is a whole
-    /// status.
+    /// Show the last second, reservations or circuits, again and again, until Ctrl-C or the link
+    /// ends: on a terminal in place, in a pipe one after the other. With `--format json` a line is
+    /// a whole status.
     #[arg(long, group = "repeated")]
     watch: bool,
     /// Look at the link for a while and draw what each class sent, what waited and was dropped, and
@@ -57,8 +57,8 @@ pub struct Status {
     /// without a refresh.
     #[arg(long, conflicts_with_all = ["class", "top", "sort"])]
     reservations: bool,
-    /// Show circuits that come and go instead: how many are shaped, which are not and why, and hosts
-    /// that no circuit has.
+    /// Show circuits that come and go instead: how many are shaped, which are not and why, and
+    /// hosts that no circuit has.
     #[arg(long, conflicts_with_all = ["class", "top", "sort", "reservations"])]
     circuits: bool,
     /// The time between two of them, or between two points [default: 1s, with --plot 250ms].

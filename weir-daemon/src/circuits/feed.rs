@@ -1,4 +1,4 @@
-//! What sources say of circuits: lines of a feed, and the rows of a file.
+//! Reads lines of a feed, and the rows of a file of circuits.
 
 use super::table::Table;
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! The classes of circuits at the link: a thread that asks for them by the control socket.
 //!
-//! It fills in the template of each direction, and gives several changes to the link in one request.
-//! The loop goes on meanwhile, and hears of each change later.
+//! It fills in the template of each direction, and gives several changes to the link in one
+//! request. The loop goes on meanwhile, and hears of each change later.
 
 use super::table::{Found, Step};
 use crate::companion::{Connect, LinkClient, refused};
@@ -18,12 +18,12 @@ use weir_policy::deployment::Circuits;
 use weir_policy::policy::{CIRCUIT_PREFIX, CircuitRow, CircuitTemplate};
 use weir_policy::render;
 
-/// What the thread has done, or heard of the link.
+/// Something that the thread has done, or heard of the link.
 #[derive(Debug)]
 pub enum Outcome {
     /// The link and its classes, at the start and after a change by others.
     Seen(Box<Seen>),
-    /// What became of changes: in each direction.
+    /// The outcomes of changes, in each direction.
     Made(Vec<(Step, Vec<Result<(), String>>)>),
     /// Hosts in the default classes, those that a circuit has among them.
     Hosts(Vec<UnknownHost>),
@@ -31,7 +31,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// What a link says of circuits.
+/// The circuits of a link, as its texts say them.
 #[derive(Debug)]
 pub struct Seen {
     /// The section of the deployment.

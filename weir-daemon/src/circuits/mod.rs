@@ -1,8 +1,8 @@
 //! The process of circuits, started by `weir up` and by nothing else.
 //!
 //! It hears which circuits there are, from a file, by the API or by RADIUS accounting (`feed.rs`,
-//! `accounting.rs`), keeps them (`table.rs`), and lets each join the link as a class (`link.rs`), as
-//! `weir class` does. It opens no file and no socket: they come over a channel, and so does each
+//! `accounting.rs`), keeps them (`table.rs`), and lets each join the link as a class (`link.rs`),
+//! as `weir class` does. It opens no file and no socket: they come over a channel, and so does each
 //! connection to the control socket. Before it reads what others say it gives up every other right.
 //! When its keeper ends, it ends, and the classes stay: the next process learns from them which
 //! circuits there are.
@@ -15,8 +15,9 @@ mod server;
 mod table;
 
 use crate::companion;
-use crate::keeper::circuits::{CircuitsPlan, FromCircuits, ToCircuits};
+use crate::keeper::circuits::{FromCircuits, ToCircuits};
 use crate::keeper::messages::PROTOCOL;
+use server::Prepared;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -24,17 +25,6 @@ use std::time::Duration;
 use weir_host::channel::Channel;
 use weir_host::error::SystemError;
 use weir_host::watch::Waker;
-
-/// The resources of the process once it has given up every right.
-struct Prepared {
-    plan: CircuitsPlan,
-    /// Where packets of RADIUS arrive.
-    socket: Option<UdpSocket>,
-    /// The forwarder asks by this channel.
-    questions: Channel,
-    /// Wakes the loop for the thread of classes; made before the sandbox forbids descriptors.
-    waker: Arc<Waker>,
-}
 
 /// Runs the process for the keeper at the other end of the channel, which has this version of the
 /// protocol, until the channel is closed.

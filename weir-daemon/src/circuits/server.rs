@@ -2,10 +2,11 @@
 //! the forwarder, timers.
 
 use super::accounting::Accounting;
+use super::feed;
 use super::link::{BATCH_MAX, Link, Outcome, Seen};
+use super::radius;
 use super::table::Table;
-use super::{Prepared, feed, radius};
-use crate::keeper::circuits::{AskCircuits, CircuitsReply, FromCircuits, ToCircuits};
+use crate::keeper::circuits::{AskCircuits, CircuitsPlan, CircuitsReply, FromCircuits, ToCircuits};
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -16,6 +17,18 @@ use weir_control::circuits::{CIRCUITS_DEFAULT, Circuits, Fed, UnknownHost};
 use weir_host::channel::Channel;
 use weir_host::watch::{self, Waker};
 use weir_policy::deployment::{self, CircuitSource};
+
+/// The resources of the process once it has given up every right.
+pub struct Prepared {
+    /// The settings of the process.
+    pub plan: CircuitsPlan,
+    /// Where packets of RADIUS arrive.
+    pub socket: Option<UdpSocket>,
+    /// The forwarder asks by this channel.
+    pub questions: Channel,
+    /// Wakes the loop for the thread of classes; made before the sandbox forbids descriptors.
+    pub waker: Arc<Waker>,
+}
 
 /// The state of the loop.
 struct Server {

@@ -1,10 +1,10 @@
 //! The circuits: what joins and leaves, which address is whose, and what the link still has to do.
 //!
 //! No I/O and no clock. A source says what should be ([`Table::join`], [`Table::leave`],
-//! [`Table::replace`]), [`Table::take`] says what to change at the link, and [`Table::answer`] hears
-//! what became of it. However fast circuits come and go, one change of each is under way at most,
-//! and the next is to what is wanted by then: so nothing waits that is bounded by less than the
-//! number of circuits. Invariant: an address belongs to one circuit, the last that named it.
+//! [`Table::replace`]), [`Table::take`] says what to change at the link, and [`Table::answer`]
+//! hears what became of it. However fast circuits come and go, one change of each is under way at
+//! most, and the next is to what is wanted by then: so nothing waits that is bounded by less than
+//! the number of circuits. Invariant: an address belongs to one circuit, the last that named it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -30,9 +30,9 @@ pub struct Table {
 
 #[derive(Debug)]
 struct Entry {
-    /// What should be; `None` for one that leaves.
+    /// The circuit as it should be; `None` for one that leaves.
     wanted: Option<Circuit>,
-    /// What every direction has, as far as that is known.
+    /// The circuit as every direction has it, as far as that is known.
     applied: Option<Circuit>,
     /// The directions that have its class, a bit each.
     present: u64,
@@ -192,8 +192,8 @@ impl Table {
         }
     }
 
-    /// Returns up to so many changes to make at the link, for which answers follow. Those that leave
-    /// go alone: a place that becomes free serves from the next request on.
+    /// Returns up to so many changes to make at the link, for which answers follow. Those that
+    /// leave go alone: a place that becomes free serves from the next request on.
     pub fn take(&mut self, most: usize) -> Vec<Step> {
         let mut steps = Vec::new();
         while steps.len() < most {

@@ -15,7 +15,7 @@ pub enum ToCircuits {
     Begin(Box<CircuitsPlan>),
     /// A connection to the control socket of the link, as a descriptor, or why there is none.
     Connection(Result<(), String>),
-    /// What the watched file contains now, or why it cannot be read.
+    /// The contents of the watched file now, or why it cannot be read.
     File(Result<String, String>),
 }
 
@@ -56,14 +56,14 @@ impl FromCircuits {
 /// A question of the forwarder to the process; the answer has its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AskCircuits {
-    /// What circuits there are.
+    /// Asks for the circuits.
     Describe {
         /// The number of the question.
         number: u64,
         /// The most circuits to describe.
         limit: Option<u32>,
     },
-    /// Lines of a feed.
+    /// Gives lines of a feed.
     Feed {
         /// The number of the question.
         number: u64,
@@ -79,7 +79,7 @@ pub enum AskCircuits {
 pub enum CircuitsReply {
     /// The circuits.
     Described(Box<Circuits>),
-    /// What became of a feed, or why the process takes none.
+    /// The outcome of a feed, or why the process takes none.
     Fed(Result<Fed, String>),
 }
 

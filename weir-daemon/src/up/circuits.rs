@@ -47,7 +47,7 @@ struct Running {
 struct Watch {
     path: PathBuf,
     seen: Option<Stamp>,
-    /// What was given last.
+    /// The state that was given last.
     given: Option<Option<Stamp>>,
 }
 

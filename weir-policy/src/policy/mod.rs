@@ -18,6 +18,7 @@ mod rules;
 mod template;
 mod tree;
 mod values;
+mod written;
 
 use crate::codes;
 use crate::file::{self, ReadFile};

@@ -9,15 +9,15 @@
 //! ```
 //!
 //! Each circuit has the columns of [`COLUMNS`], and its class the name of [`circuit_class`]. A
-//! [`CircuitTemplate`] is the template and the plans as a text of their own, so that a row is filled
-//! in by the code for lists, without the rest of the policy.
+//! [`CircuitTemplate`] is the template and the plans as a text of their own, so that a row is
+//! filled in by the code for lists, without the rest of the policy.
 
 use super::fill::{Parsing, as_name};
 use super::list::scalar;
 use super::{Rows, Section};
 use crate::codes::Severity;
 use crate::finding::Report;
-use crate::policy::join;
+use crate::policy::written::text_of_class;
 use crate::reader::{Document, Node};
 use std::borrow::Cow;
 use toml::de::DeValue;
@@ -72,7 +72,7 @@ impl CircuitTemplate {
             if !note.is_empty() {
                 class.insert("note", toml_edit::value(note));
             }
-            Some(join::text_of_class(&circuit_class(row.id), class))
+            Some(text_of_class(&circuit_class(row.id), class))
         });
         let error = outcome.findings.iter().find(|one| one.severity == Severity::Error);
         match (outcome.plan, error) {
