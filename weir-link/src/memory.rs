@@ -2,15 +2,16 @@
 //!
 //! Pools, rings and the links themselves are computed by the code that makes them: the formula of
 //! [`crate::bridge`], each kind of port, and a link that is built once and dropped. What grows with
-//! traffic, and what is needed for a while (reading the files, a status), are upper estimates.
-//! Invariant: no part is smaller than what the running link takes for it.
+//! traffic, and what is needed for a while (reading the files, a status), are upper estimates; the
+//! parts say which these are, since the tables of isolated flows at their fullest may outweigh all
+//! else. Invariant: no part is smaller than what the running link takes for it.
 
 use std::path::Path;
 
 use serde::Serialize;
 use weir_core::account::HISTOGRAMS_MAX;
 use weir_core::link::LinkPlan;
-use weir_core::queue::{DROPPERS, QueuePlan};
+use weir_core::queue::QueuePlan;
 use weir_policy::deployment::{Deployment, Direction};
 
 use crate::bridge::{BridgeConfig, pool_frames};
@@ -37,13 +38,36 @@ pub struct Part {
     pub name: &'static str,
     /// The most bytes that are needed for it.
     pub bytes: u64,
+    /// Whether they are taken only as traffic, changes or readers come.
+    pub later: bool,
+}
+
+impl Part {
+    /// What is taken from the start on.
+    fn first(name: &'static str, bytes: u64) -> Self {
+        Self { name, bytes, later: false }
+    }
+
+    /// What traffic, changes or readers take.
+    fn later(name: &'static str, bytes: u64) -> Self {
+        Self { name, bytes, later: true }
+    }
 }
 
 impl Forecast {
     /// The sum, in bytes.
     pub fn total(&self) -> u64 {
-        self.parts.iter().fold(0, |sum, part| sum.saturating_add(part.bytes))
+        sum(self.parts.iter())
     }
+
+    /// The sum of what is taken from the start on, in bytes.
+    pub fn at_start(&self) -> u64 {
+        sum(self.parts.iter().filter(|part| !part.later))
+    }
+}
+
+fn sum<'p>(parts: impl Iterator<Item = &'p Part>) -> u64 {
+    parts.fold(0, |sum, part| sum.saturating_add(part.bytes))
 }
 
 /// Returns the MTU of an interface of this thread's network namespace, or the usual one while there
@@ -82,22 +106,22 @@ pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecas
     let built = built(deployment);
     let left = (2 * (built + read)).min(CHANGES_LEFT_MAX);
     let mut parts = vec![
-        Part { name: "forwarder", bytes: PROGRAM_BYTES },
-        Part { name: "keeper", bytes: KEEPER_BYTES },
-        Part { name: "frame pools", bytes: pools },
-        Part { name: "rings of the ports", bytes: rings },
-        Part { name: "classes", bytes: built },
-        Part { name: "classes that join", bytes: rehearsals(deployment) },
-        Part { name: "queued packets", bytes: queued },
-        Part { name: "queues of flows", bytes: ways.iter().map(flows).sum() },
-        Part { name: "reading the files", bytes: read },
-        Part { name: "texts of changes", bytes: texts(&files) },
-        Part { name: "left by changes", bytes: left },
-        Part { name: "status for a reader", bytes: leaves * STATUS_BYTES },
-        Part { name: "rates and delays", bytes: ways.iter().map(windows).sum() },
-        Part { name: "record kept by `ring`", bytes: History::bytes_for(ring, loops) },
-        Part { name: "page (`web`)", bytes: page.0 },
-        Part { name: "replay of `ring` by the page", bytes: page.1 },
+        Part::first("forwarder", PROGRAM_BYTES),
+        Part::first("keeper", KEEPER_BYTES),
+        Part::first("frame pools", pools),
+        Part::first("rings of the ports", rings),
+        Part::first("classes", built),
+        Part::later("classes that join", rehearsals(deployment)),
+        Part::later("queued packets", queued),
+        Part::later("queues of flows", ways.iter().map(flows).sum()),
+        Part::first("reading the files", read),
+        Part::later("texts of changes", texts(&files)),
+        Part::later("left by changes", left),
+        Part::later("status for a reader", leaves * STATUS_BYTES),
+        Part::first("rates and delays", ways.iter().map(windows).sum()),
+        Part::later("record kept by `ring`", History::bytes_for(ring, loops)),
+        Part::first("page (`web`)", page.0),
+        Part::later("replay of `ring` by the page", page.1),
     ];
     parts.retain(|part| part.bytes > 0);
     parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
@@ -154,17 +178,13 @@ fn queued(plan: &LinkPlan, pool: u32) -> u64 {
     u64::from(plan.packets_max.min(pool)) * PACKET_BYTES
 }
 
-/// Returns what the queues for flows take that leaves make as flows come.
+/// Returns what the queues for flows and hosts take that leaves make as these come.
 fn flows(way: &Direction) -> u64 {
     let of = |queue: &QueuePlan| {
-        let row = DROPPERS.iter().find(|row| row.keyword == queue.dropper)?;
-        let named = |name: &&str| row.parameters.iter().find(|parameter| parameter.name == *name);
-        let parameter = FLOWS.iter().find_map(named)?;
-        let default = parameter.default.and_then(|text| text.parse().ok());
-        queue.params.number(parameter.name).or(default)
+        let (flows, hosts) = queue.places_of_flows();
+        u64::from(flows) * FLOW_BYTES + u64::from(hosts) * HOST_BYTES
     };
-    let queues = way.policy.link.queues.iter().filter_map(of);
-    queues.fold(0, |sum, queues| sum.saturating_add(queues.saturating_mul(FLOW_BYTES)))
+    way.policy.link.queues.iter().map(of).fold(0, u64::saturating_add)
 }
 
 /// Returns what counts and delays of the last seconds take.
@@ -184,8 +204,6 @@ fn page(ring: u64, leaves: u64) -> (u64, u64) {
     (PAGE_BYTES + shown * PAGE_CLASS_BYTES + delays, replay)
 }
 
-/// The parameters of droppers that keep flows apart which say how many: the first that one has.
-const FLOWS: [&str; 2] = ["divisor", "flows"];
 const MTU_USUAL: usize = 1500;
 /// The forwarder's program itself, its libraries, stacks and buffers.
 const PROGRAM_BYTES: u64 = 30 << 20;
@@ -209,9 +227,9 @@ const SERIES_BYTES: u64 = 3 << 20;
 const SERIES_MAX: u64 = 128 << 20;
 /// A deployment's own text, and the entry of a change beside its texts.
 const DEPLOYMENT_BYTES: u64 = 4096;
-/// The most memory that allocators keep after changes: with 1000 classes and 120 changes up to 15
-/// MB, and as much again for other machines.
-const CHANGES_LEFT_MAX: u64 = 32 << 20;
+/// The most memory that changes take while they are made and that allocators keep after them: with
+/// 1000 classes and 120 changes up to 15 MB, with 5000 classes and 500 changes up to 60 MB.
+const CHANGES_LEFT_MAX: u64 = 64 << 20;
 /// Reading a class, once, in the forwarder: its text, the parsed document, findings.
 const READ_BYTES: u64 = 4096;
 /// A class in a status, and in its text.
@@ -225,5 +243,7 @@ const DELAYS_BYTES: u64 = 48 << 10;
 const CLASS_BYTES: u64 = 2048;
 /// A packet in the link, and an arrival or a departure of it.
 const PACKET_BYTES: u64 = 160;
-/// The number of a flow, its queue, and its place in the round.
-const FLOW_BYTES: u64 = 96;
+/// The number of a flow, its queue, its CoDel, its host, and its place in the round.
+const FLOW_BYTES: u64 = 160;
+/// A host, its sums, and its place in the round.
+const HOST_BYTES: u64 = 192;

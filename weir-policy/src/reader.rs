@@ -40,6 +40,8 @@ pub struct Table<'a> {
     span: Span,
     map: &'a DeTable<'a>,
     asked: Vec<&'static str>,
+    /// Keys that were reported in place of the missing ones that they are near to.
+    misspelt: Vec<&'a str>,
     /// The rows of its keys; none where the registries of `weir-core` have them.
     keys: [Keys; 2],
 }
@@ -219,7 +221,8 @@ impl From<String> for Owner<'_> {
 impl<'a> Table<'a> {
     /// A table that no file has as it is, for templates.
     pub(crate) fn new(name: Owner<'a>, span: Span, map: &'a DeTable<'a>) -> Self {
-        Self { name, span, map, asked: Vec::with_capacity(KEYS_USUAL), keys: [&[]; 2] }
+        let asked = Vec::with_capacity(KEYS_USUAL);
+        Self { name, span, map, asked, misspelt: Vec::new(), keys: [&[]; 2] }
     }
 
     /// Returns its name in messages, such as "class `voice`".
@@ -288,13 +291,30 @@ impl<'a> Table<'a> {
     /// Returns the value of `key`; reports it if it is missing.
     pub fn required(&mut self, key: &'static str, report: &mut Report) -> Option<Node<'a>> {
         let node = self.field(key);
-        if node.is_none() {
+        if node.is_none() && !self.reports_misspelt(key, report) {
             let message = format!("{} has no `{key}`", self.name);
             report.push(
                 Draft::new(&codes::MISSING_KEY, self.span, message).cure(format!("write `{key}`")),
             );
         }
         node
+    }
+
+    /// Reports a key that this table does not have and that is near to `key`, which is missing:
+    /// one finding says both. Returns whether there is one.
+    fn reports_misspelt(&mut self, key: &'static str, report: &mut Report) -> bool {
+        let rows = self.keys.iter().flat_map(|keys| keys.iter().copied().flatten());
+        let mut known: Vec<_> = rows.map(|row| row.name).collect();
+        if known.is_empty() {
+            known = self.known();
+        }
+        let is_misspelt =
+            |node: &Node<'_>| !known.contains(&node.key) && nearest(node.key, &known) == Some(key);
+        let Some(node) = self.unasked().find(is_misspelt) else { return false };
+        let homes = report.homes(node.key);
+        report.push(unknown_key(&node, &known).belongs(&homes));
+        self.misspelt.push(node.key);
+        true
     }
 
     /// Returns whether `key` is written; does not make it known.
@@ -310,8 +330,10 @@ impl<'a> Table<'a> {
 
     /// Returns the entries whose keys were not requested.
     pub fn unasked(&self) -> impl Iterator<Item = Node<'a>> {
-        let unasked =
-            self.map.iter().filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref()));
+        let unasked = self.map.iter().filter(|(key, _)| {
+            let key = key.get_ref().as_ref();
+            !self.asked.contains(&key) && !self.misspelt.contains(&key)
+        });
         unasked.map(|(key, value)| self.node(key, value))
     }
 

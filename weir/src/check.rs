@@ -67,6 +67,8 @@ struct Checked<'a, F> {
 #[derive(Serialize)]
 struct Memory {
     total_bytes: u64,
+    /// The sum of the parts that are there from the start on.
+    start_bytes: u64,
     parts: Vec<Part>,
 }
 
@@ -74,16 +76,25 @@ impl Memory {
     /// Returns that of a deployment, where its interfaces are as they are now.
     fn of(deployment: &Deployment) -> Self {
         let forecast = memory::forecast(deployment, memory::mtu_now);
-        Self { total_bytes: forecast.total(), parts: forecast.parts }
+        let (total_bytes, start_bytes) = (forecast.total(), forecast.at_start());
+        Self { total_bytes, start_bytes, parts: forecast.parts }
     }
 }
 
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = self.parts.iter().map(|part| format!("{} {}", part.name, Shown(part.bytes)));
-        let parts = parts.collect::<Vec<_>>().join(", ");
-        let total = Shown(self.total_bytes);
-        f.write_str(&wrapped(&format!("`weir up` needs at most {total} of memory: {parts}")))
+        let of = |later: bool| {
+            let parts = self.parts.iter().filter(|part| part.later == later);
+            let shown = parts.map(|part| format!("{} {}", part.name, Shown(part.bytes)));
+            shown.collect::<Vec<_>>().join(", ")
+        };
+        let (total, start) = (Shown(self.total_bytes), Shown(self.start_bytes));
+        f.write_str(&wrapped(&format!(
+            "`weir up` needs at most {total} of memory. From the start {start}: {}. As traffic, \
+             changes and readers come: {}",
+            of(false),
+            of(true)
+        )))
     }
 }
 
@@ -290,12 +301,18 @@ fn notes(rows: &[Row]) -> String {
         for ((figure, value), note) in row.standing.figures().into_iter().zip(row.standing.notes())
         {
             let Some(note) = note.map(Cow::into_owned) else { continue };
+            // The time of a turn stands beside the class, so that classes share the note.
+            let turn = row.standing.turn().filter(|_| figure.starts_with("delay"));
+            let note =
+                turn.as_ref().map_or(note.clone(), |turn| note.replace(turn, "the time below"));
             let mark = if value.is_some() { "*" } else { "-" };
             let proven = row.standing.at_least.proven.filter(|_| figure.starts_with("at least"));
             let proven =
                 proven.map(|rate| format!(" (proven: {} Mbit/s)", shown(Some(rate / 1e6))));
             let way = row.direction.as_ref().map(|way| format!("{way} ")).unwrap_or_default();
-            let class = format!("{way}`{}`{}", row.class, proven.unwrap_or_default());
+            let turn = turn.map(|turn| format!(" ({turn})"));
+            let beside = proven.or(turn).unwrap_or_default();
+            let class = format!("{way}`{}`{beside}", row.class);
             let at = about.iter().position(|known| known.0.0 == figure && known.0.1 == note);
             let at = at.unwrap_or_else(|| {
                 about.push(((figure, note), vec![mark.to_owned()]));

@@ -26,6 +26,8 @@ use weir_policy::render;
 /// standard error. Exits 0 with a policy, 1 if the file is wrong, 2 if it cannot be read or a
 /// policy cannot be written.
 #[derive(clap::Args)]
+#[command(override_usage = "weir import [OPTIONS] [KIND] [FILE]\n       \
+                            weir import tc [OPTIONS] --run SCRIPT [ARGUMENT]...")]
 pub struct Import {
     /// The kind of file: `tc` is lines of tc, a `tc -batch` file or what `tc show` prints; `sqm`
     /// OpenWrt's, `systemd` a .network file, `mqc` Cisco's policy-maps, `libreqos` its
@@ -44,8 +46,8 @@ pub struct Import {
     /// With `--from-kernel`: in the network namespace of this name (`ip netns`).
     #[arg(long, value_name = "NAME", requires = "from_kernel")]
     netns: Option<String>,
-    /// With `tc`: run a script in a sandbox, and import the commands that it gives; what follows
-    /// are its arguments.
+    /// With `tc`: run a script in a sandbox, and import the commands that it gives. All that follows
+    /// are its arguments, so options such as `--out` stand before it.
     #[arg(long, value_name = "SCRIPT", num_args = 1.., allow_hyphen_values = true,
           conflicts_with = "file")]
     run: Vec<OsString>,
@@ -243,7 +245,8 @@ fn tell(findings: &str, lines: &[Line], name: &str) {
     let mut text = findings.to_owned();
     for line in lines.iter().filter(|line| line.fate != Fate::Kept || !line.note.is_empty()) {
         let (number, fate) = (line.place.line, line.fate.name());
-        text.push_str(&format!("{name}:{number}: {fate}: {}\n    {}\n", line.text, line.note));
+        text.push_str(&format!("{name}:{number}: {fate}: {}\n", line.text));
+        line.note.lines().for_each(|note| text.push_str(&format!("    {note}\n")));
     }
     if !lines.is_empty() {
         let count = |fate| lines.iter().filter(|line| line.fate == fate).count();

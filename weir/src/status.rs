@@ -1,7 +1,7 @@
 //! `weir status`: shows the counters of a running link.
 
 mod circuits;
-mod hosts;
+pub mod hosts;
 mod left_out;
 mod plot;
 mod sessions;
@@ -461,7 +461,7 @@ fn ages(lane: &LaneStatus) -> Option<String> {
 }
 
 /// The most hosts of a class that a line on them is made of: those that sent most.
-const HOSTS_SEEN: u32 = 32;
+pub const HOSTS_SEEN: u32 = 32;
 /// The time between two looks, and its bounds.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 const INTERVAL_MIN: Duration = Duration::from_millis(100);

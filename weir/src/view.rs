@@ -180,9 +180,21 @@ impl Page {
 
 fn tell(url: &str, what: &str, output: &Output) {
     match output.format {
-        Format::Text => output.text(&format!("{url}\n({what})\n")),
+        Format::Text => output.text(&format!("{url}\n({what}){}\n", way_to(url))),
         Format::Json => output.json(&json!({ "url": url, "text": what })),
     }
+}
+
+/// Says how to open an address that only this machine reaches.
+fn way_to(url: &str) -> String {
+    let port = url.split_once("://127.0.0.1:").and_then(|(_, rest)| rest.split('/').next());
+    let ssh = |port: &str| {
+        format!(
+            "\nOpen this address in a browser; from another machine, first run there: \
+             ssh -L {port}:127.0.0.1:{port} THIS-MACHINE"
+        )
+    };
+    port.map(ssh).unwrap_or_default()
 }
 
 /// A file that leads a browser to the page. The token is in no argument of a program, where other

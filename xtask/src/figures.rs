@@ -32,7 +32,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 41] = [
+const PARTS: [Part; 44] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -188,6 +188,15 @@ const PARTS: [Part; 41] = [
         },
     },
     Part {
+        name: "small-bursts",
+        measures: "bounds of 1000 policies with small bursts beside the worst found (4 min)",
+        run: |root| {
+            let test =
+                ["--package", "weir-sim", "--test", "it", "small_bursts::", "--", "--nocapture"];
+            live_test(root, &test, SMALL_BURSTS)
+        },
+    },
+    Part {
         name: "flent",
         measures: "Flent from PyPI opens Weir's files and draws them (3 min; needs PyPI)",
         run: |root| program(root, Path::new("bench/flent/run.sh"), &[]),
@@ -211,6 +220,16 @@ const PARTS: [Part; 41] = [
         name: "lsp",
         measures: "from a keystroke to the diagnostics of a policy of 5000 classes (10 s)",
         run: |root| program(root, Path::new("bench/lsp/run.sh"), &[]),
+    },
+    Part {
+        name: "top",
+        measures: "from a key to the screen of `weir top`, 2 x 5000 classes (1 min; root)",
+        run: |root| program(root, Path::new("bench/top/run.sh"), &[]),
+    },
+    Part {
+        name: "home",
+        measures: "what `weir init` promises, on real packets: shares, a ping, a call (4 min; root)",
+        run: |root| program(root, Path::new("bench/home/run.sh"), &[]),
     },
     Part {
         name: "notebooks",
@@ -312,7 +331,7 @@ pub fn run_packetdrill(root: &Path, folder: &str) -> bool {
 
 /// Prints the names of the parts and what they measure.
 pub fn list() -> bool {
-    PARTS.iter().for_each(|part| println!("{:<11} {}", part.name, part.measures));
+    PARTS.iter().for_each(|part| println!("{:<12} {}", part.name, part.measures));
     true
 }
 
@@ -325,7 +344,7 @@ fn summarise(outcomes: &[(&str, Duration, Verdict)]) {
             Verdict::Unmeasured(why) => why,
             Verdict::LeftOut(why) => why,
         };
-        println!("{name:<11}{:>8.1} s  {outcome}", spent.as_secs_f64());
+        println!("{name:<12}{:>8.1} s  {outcome}", spent.as_secs_f64());
     }
 }
 
@@ -435,6 +454,8 @@ const SCRIPTS: &str = "WEIR_TC_SCRIPTS=1000";
 
 /// How many policies the least rates are compared on.
 const POLICIES: &str = "WEIR_AT_LEAST=1000";
+/// How many policies with small bursts are tried.
+const SMALL_BURSTS: &str = "WEIR_SMALL_BURSTS=1000";
 /// The changes of each link whose memory is measured.
 const SETS: &str = "WEIR_SETS=500";
 

@@ -8,9 +8,10 @@
 //! host, for all of these. Such packets are counted.
 //!
 //! A flow that becomes backlogged while its host waits for a turn may send one packet ahead of all
-//! turns, on credit: if the flow is new or has some of its quantum left, and the host owes less
-//! than a quantum. Both are charged. So the wait of a sparse flow does not grow with the number of
-//! hosts and flows, and all share as without it.
+//! turns, on credit: if the flow is new or the packet fits into what is left of its quantum, and the
+//! host owes less than a quantum. If the host owes more, it sends that packet first in the host's next turn. Host
+//! and flow are charged. So the wait of a sparse flow does not grow with the number of hosts and
+//! flows, and all share as without it.
 //!
 //! Invariants: a host that holds packets, and each of its flows that does, is listed; the packets
 //! of a host are the sum of those of its flows.
@@ -18,11 +19,13 @@
 use super::flows::Flow;
 use super::store::NONE;
 use crate::account::Count;
+use crate::order::lists::Lists;
 use crate::order::rounds::{Rounds, Rules};
 use crate::packet::Host;
 use crate::random::Random;
 use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Duration};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -42,6 +45,8 @@ pub(super) struct Hosts {
     inner: Rounds,
     /// Flows that may send a packet ahead of their host's turn.
     ahead: VecDeque<u32>,
+    /// By host, the flows that send a packet first in its turn, since it owed too much for more.
+    first: Lists,
     search: Search,
     /// The sums of hosts whose places others have now.
     former: Tally,
@@ -131,6 +136,37 @@ pub struct HostAccounts {
     pub crowded: u64,
 }
 
+/// The tables of a leaf, made with its first packet: of many leaves most never have one.
+pub(super) struct LateHosts {
+    plan: HostsPlan,
+    made: Option<Box<Hosts>>,
+}
+
+impl LateHosts {
+    pub(super) fn new(plan: HostsPlan) -> Self {
+        Self { plan, made: None }
+    }
+
+    pub(super) fn get_mut(&mut self) -> &mut Hosts {
+        self.made.get_or_insert_with(|| Box::new(Hosts::new(self.plan)))
+    }
+
+    /// Asks the tables something; those that were not made yet are as new ones.
+    pub(super) fn with<T>(&self, ask: impl FnOnce(&Hosts) -> T) -> T {
+        match &self.made {
+            Some(hosts) => ask(hosts),
+            None => ask(&Hosts::new(self.plan)),
+        }
+    }
+
+    /// See [`Hosts::clear`].
+    pub(super) fn clear(&mut self, flows: &mut [Flow]) {
+        if let Some(hosts) = &mut self.made {
+            hosts.clear(flows);
+        }
+    }
+}
+
 impl Hosts {
     /// No hosts.
     pub(super) fn new(plan: HostsPlan) -> Self {
@@ -143,6 +179,7 @@ impl Hosts {
             turns: Rounds::new(0, plan.quantum, Rules::Rfc8290),
             inner: Rounds::without_groups(plan.quantum, Rules::Rfc8290),
             ahead: VecDeque::new(),
+            first: Lists::new(0, 0),
             search: Search::default(),
             former: Tally::default(),
             crowded: 0,
@@ -233,6 +270,7 @@ impl Hosts {
         self.hosts.push(Member { host, ..Member::default() });
         self.turns.add();
         self.inner.add_group();
+        self.first.add_lists(1);
         self.hosts.len() as u32 - 1
     }
 
@@ -240,6 +278,7 @@ impl Hosts {
         flows.push(Flow::EMPTY);
         self.owners.push(owner);
         self.inner.add();
+        self.first.add_item();
         self.owners.len() as u32 - 1
     }
 
@@ -261,7 +300,8 @@ impl Hosts {
         for _ in 0..SEARCH_MAX {
             self.search.flow = (self.search.flow + 1) % self.owners.len() as u32;
             let number = self.search.flow;
-            let is_busy = flows[number as usize].packets > 0 || self.inner.contains(number);
+            let is_listed = self.inner.contains(number) || self.first.contains(number);
+            let is_busy = flows[number as usize].packets > 0 || is_listed;
             if number > REST_FLOW && !is_busy && !self.owners[number as usize].is_ahead {
                 return Some(number);
             }
@@ -277,7 +317,8 @@ impl Hosts {
         let host = self.owners[flow as usize].host;
         self.count(flow, charged);
         self.hosts[host as usize].chained += 1;
-        let has_credit = !self.inner.contains(flow) || self.inner.deficit(flow) > 0;
+        let fits = || self.inner.deficit(flow) >= i64::from(charged);
+        let has_credit = !self.inner.contains(flow) || fits();
         if began && has_credit && self.turns.contains(host) {
             let is_ahead = core::mem::replace(&mut self.owners[flow as usize].is_ahead, true);
             if !is_ahead {
@@ -305,23 +346,33 @@ impl Hosts {
 
     /// Returns the flow whose turn it is. The flows that are found empty lapse.
     pub(super) fn choose(&mut self, flows: &mut [Flow]) -> Option<u32> {
-        let Self { plan, hosts, owners, turns, inner, ahead, .. } = self;
+        let Self { plan, hosts, owners, turns, inner, ahead, first, .. } = self;
         while let Some(flow) = ahead.pop_front() {
             let owner = &mut owners[flow as usize];
             owner.is_ahead = false;
-            let owes = turns.deficit(owner.host) <= -i64::from(plan.quantum);
-            if !owes && flows[flow as usize].head != NONE {
+            if flows[flow as usize].head == NONE {
+                continue;
+            }
+            if turns.deficit(owner.host) > -i64::from(plan.quantum) {
                 return Some(flow);
+            }
+            if !first.contains(flow) {
+                first.push(owner.host as usize, flow);
             }
         }
         let host = turns.choose(|host| {
             let waits = hosts[host as usize].chained > 0;
             if !waits {
-                lapse(inner, host, flows);
+                lapse((inner, first), host, flows);
             }
             waits
-        });
-        inner.choose_of(host? as usize, |flow| {
+        })?;
+        while let Some(flow) = first.pop(host as usize) {
+            if flows[flow as usize].head != NONE && inner.deficit(flow) > 0 {
+                return Some(flow);
+            }
+        }
+        inner.choose_of(host as usize, |flow| {
             let flow = &mut flows[flow as usize];
             flow.lapsed |= flow.head == NONE;
             flow.head != NONE
@@ -363,7 +414,7 @@ impl Hosts {
     /// Forgets all turns, as a choice does when no packet waits.
     pub(super) fn clear(&mut self, flows: &mut [Flow]) {
         for (host, _) in self.turns.iter() {
-            lapse(&mut self.inner, host, flows);
+            lapse((&mut self.inner, &mut self.first), host, flows);
         }
         self.turns.clear();
         for flow in self.ahead.drain(..) {
@@ -450,11 +501,17 @@ impl Hosts {
             self.turns.contains(host as u32)
                 || !is_busy && self.inner.iter_of(host).next().is_none()
         };
+        let first = |host: usize| {
+            let mut members = self.first.iter(host);
+            let is_own = |flow: u32| self.owners[flow as usize].host as usize == host;
+            members.all(|flow| flow != UNKNOWN && is_own(flow) && self.turns.contains(host as u32))
+        };
         let hosts = 0..self.hosts.len();
         flows.iter().enumerate().all(listed)
             && hosts.clone().all(own)
             && hosts.clone().all(has_turn)
             && self.ahead.iter().all(|&flow| flow > UNKNOWN)
+            && hosts.clone().all(first)
     }
 
     /// Writes who is in the tables; the turns come behind.
@@ -527,6 +584,7 @@ impl State for Hosts {
             turns,
             inner,
             ahead,
+            first,
             search,
             former,
             crowded,
@@ -534,6 +592,7 @@ impl State for Hosts {
         turns.save(to);
         inner.save(to);
         ahead.save(to);
+        first.save(to);
         search.save(to);
         former.save(to);
         crowded.save(to);
@@ -543,6 +602,7 @@ impl State for Hosts {
         self.turns.load(from)?;
         self.inner.load(from)?;
         self.ahead.load(from)?;
+        self.first.load(from)?;
         self.search.load(from)?;
         self.former.load(from)?;
         self.crowded.load(from)?;
@@ -562,11 +622,12 @@ impl State for Hosts {
 }
 
 /// Takes all flows of a host, in which no packet waits, out of its turns.
-fn lapse(inner: &mut Rounds, host: u32, flows: &mut [Flow]) {
+fn lapse((inner, first): (&mut Rounds, &mut Lists), host: u32, flows: &mut [Flow]) {
     for (flow, _) in inner.iter_of(host as usize) {
         flows[flow as usize].lapsed = true;
     }
     inner.clear_group(host as usize);
+    while first.pop(host as usize).is_some() {}
 }
 
 impl Member {

@@ -218,10 +218,19 @@ impl Limit {
 impl QueuePlan {
     /// Returns whether its limit is one that leaves share.
     pub fn shares_limit(&self) -> bool {
-        // No dropper shares its limit at one place and not at another.
+        self.example().is_some_and(|dropper| dropper.membership().is_some())
+    }
+
+    /// Returns how many flows, and hosts, its tables hold at most; they grow as these come.
+    pub fn places_of_flows(&self) -> (u32, u32) {
+        let dropper = self.example();
+        dropper.as_ref().and_then(Dropper::flows).map_or((0, 0), FlowQueues::places)
+    }
+
+    /// Builds the dropper for some leaf: what is asked of it does not depend on its place.
+    fn example(&self) -> Option<AnyDropper> {
         let (leaf, rate, mtu) = (LeafId(0), Rate::MIN, Bytes::new(1_500));
-        let dropper = AnyDropper::build(self, Place { leaf, rate, mtu, seed: 0 });
-        dropper.is_ok_and(|dropper| dropper.membership().is_some())
+        AnyDropper::build(self, Place { leaf, rate, mtu, seed: 0 }).ok()
     }
 
     /// Returns the most that the leaf may hold.

@@ -59,6 +59,11 @@ struct Circuit {
 struct Network {
     nodes: Vec<Node>,
     circuits: Vec<Circuit>,
+    /// The numbers of circuits by their identifier, and of nodes by their name and by theirs: the
+    /// first of each.
+    by_id: BTreeMap<String, usize>,
+    nodes_by_name: BTreeMap<String, usize>,
+    nodes_by_id: BTreeMap<String, usize>,
     /// The circuit of each address.
     owners: BTreeMap<String, String>,
     /// The statement that notes about all circuits belong to.
@@ -126,8 +131,7 @@ impl Network {
                 };
                 let id = node.get("id").and_then(Value::as_str).map(str::to_owned);
                 let rates = [rate(0), rate(1)];
-                self.nodes.push(Node { name: name.clone(), id, parent, rates });
-                above = Some(self.nodes.len() - 1);
+                above = Some(self.add_node(Node { name: name.clone(), id, parent, rates }));
             }
             if let Some(inner) = node.get("children").and_then(Value::as_object) {
                 self.children(inner, above, depth + 1);
@@ -188,8 +192,8 @@ impl Network {
                 self.address(text, &id, &mut addresses, (line, reading));
             }
         }
-        let known = self.circuits.iter_mut().find(|one| one.id == id);
-        if let Some(circuit) = known {
+        if let Some(&known) = self.by_id.get(&id) {
+            let circuit = &mut self.circuits[known];
             circuit.addresses.extend(addresses);
             if circuit.rates != rates {
                 let note = "the circuit keeps the rates of its first row";
@@ -202,6 +206,7 @@ impl Network {
         }
         let parent = self.parent([cell("Parent Node"), cell("Parent Node ID")], line, reading);
         let queue = Some(cell("sqm").to_owned()).filter(|text| !text.is_empty());
+        self.by_id.insert(id.clone(), self.circuits.len());
         self.circuits.push(Circuit { id, line, parent, addresses, rates, queue });
     }
 
@@ -241,19 +246,28 @@ impl Network {
         line: LineId,
         reading: &mut Reading,
     ) -> Option<usize> {
-        let named =
-            |one: &Node| one.name == name || !id.is_empty() && one.id.as_deref() == Some(id);
-        if let Some(at) = self.nodes.iter().position(named) {
-            return Some(at);
+        let by_id = self.nodes_by_id.get(id).filter(|_| !id.is_empty());
+        if let Some(at) = self.nodes_by_name.get(name).into_iter().chain(by_id).min() {
+            return Some(*at);
         }
         if name.is_empty() || name == "none" {
             return None;
         }
         let note = format!("no network.json has node `{name}`: its class may use the whole link");
         reading.approximated(line, note);
-        let (name, parent) = (name.to_owned(), None);
-        self.nodes.push(Node { name, id: None, parent, rates: [None; 2] });
-        Some(self.nodes.len() - 1)
+        let name = name.to_owned();
+        Some(self.add_node(Node { name, id: None, parent: None, rates: [None; 2] }))
+    }
+
+    /// Adds a node; returns its number.
+    fn add_node(&mut self, node: Node) -> usize {
+        let at = self.nodes.len();
+        self.nodes_by_name.entry(node.name.clone()).or_insert(at);
+        if let Some(id) = &node.id {
+            self.nodes_by_id.entry(id.clone()).or_insert(at);
+        }
+        self.nodes.push(node);
+        at
     }
 
     fn sketch(

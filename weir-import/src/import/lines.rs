@@ -132,7 +132,7 @@ impl Reading {
             place: source.locate(statement.span),
             text: shown(&source.text()[statement.span.start..statement.span.end]),
             fate: statement.fate,
-            note: statement.notes.join("; "),
+            note: statement.notes.join("\n"),
         };
         let lines = self.lines.into_iter().map(line).collect();
         (self.report, lines)

@@ -162,12 +162,22 @@ fn imported(mut sketch: Sketch, reading: &mut Reading) -> Option<Imported> {
             "interface `{}` cannot be imported: {} {}",
             sketch.interface, error.code, error.message
         );
+        let class = class_at(&policy, error.place.line);
+        let span = class.and_then(|name| sketch.line_of(name)).map_or(span, |at| reading.span(at));
         reading
             .report
             .push(Draft::new(&codes::IMPORT_REFUSED, span, message).cure(error.cure.as_str()));
         return None;
     }
     Some(Imported { interface: sketch.interface, policy })
+}
+
+/// Returns the name of the class whose table holds a line, from 1, of a policy that
+/// [`Sketch::to_toml`] wrote.
+fn class_at(policy: &str, line: usize) -> Option<&str> {
+    let header = policy.lines().take(line).filter(|line| line.starts_with('[')).last()?;
+    let name = header.strip_prefix("[class.")?.strip_suffix(']')?;
+    Some(name.trim_matches('"'))
 }
 
 /// Returns whether a device of this name sends packets without an Ethernet header, as `ppp0` does.

@@ -295,6 +295,8 @@ impl Sketch {
     /// Changes names that Weir does not allow, and makes each unique.
     fn correct_names(&mut self, reading: &mut Reading) {
         let mut taken = BTreeSet::new();
+        // By name, the number that the next class of it tries: equal ones do not start over.
+        let mut numbers: BTreeMap<String, u64> = BTreeMap::new();
         for class in &mut self.classes {
             let fits = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
             let mut name: String =
@@ -304,17 +306,22 @@ impl Sketch {
             }
             let base = if name.is_empty() { "class".to_owned() } else { name };
             let mut name = base.clone();
-            let mut number = 2_u64;
             // Terminates: there are fewer classes than numbers.
             while !taken.insert(name.clone()) {
+                let number = numbers.entry(base.clone()).or_insert(2);
                 name = format!("{base}-{number}");
-                number += 1;
+                *number += 1;
             }
             if name != class.name {
                 reading.approximated(class.line, format!("the class is called `{name}`"));
                 class.name = name;
             }
         }
+    }
+
+    /// Returns the statement of the class of this name.
+    pub(super) fn line_of(&self, name: &str) -> Option<LineId> {
+        self.classes.iter().find(|class| class.name == name).map(|class| class.line)
     }
 
     /// Returns the policy as TOML.

@@ -158,8 +158,8 @@ impl Queue {
                 continue;
             }
             let name = format!("{interface}-{side}");
-            let added = self.added(letter);
             let (shape, qdisc) = self.shape(*shape, letter, reading);
+            let added = self.added(letter, qdisc, reading);
             let leaf = self.leaf(qdisc, rate, letter, reading)?;
             let direction = Direction { name, rate, shape, leaf, added };
             let bare = if super::is_bare(&interface) { "no" } else { "an" };
@@ -189,13 +189,21 @@ impl Queue {
         }
     }
 
-    /// Returns the words of `iqdisc_opts` or `eqdisc_opts`.
-    fn added(&self, letter: char) -> Vec<Word> {
-        let Some((_, word)) = self.options.get(&format!("{letter}qdisc_opts")) else {
+    /// Returns the words of `iqdisc_opts` or `eqdisc_opts`, without those that only cake knows where
+    /// the queue is another.
+    fn added(&self, letter: char, qdisc: &str, reading: &mut Reading) -> Vec<Word> {
+        let Some((line, word)) = self.options.get(&format!("{letter}qdisc_opts")) else {
             return Vec::new();
         };
+        let is_foreign = |text: &&str| !qdisc.starts_with("cake") && CAKE_WORDS.contains(text);
+        let (foreign, own): (Vec<&str>, Vec<&str>) =
+            word.text.split_whitespace().partition(is_foreign);
+        for text in foreign {
+            let note = format!("`{text}` is a word of cake, which {qdisc} does not know: left out");
+            reading.approximated(*line, note);
+        }
         let one = |text: &str| Word { text: text.to_owned(), span: word.span };
-        word.text.split_whitespace().map(one).collect()
+        own.into_iter().map(one).collect()
     }
 
     /// Returns the words of the queue below a shaper of `rate` kbit/s.
@@ -399,6 +407,30 @@ const SCRIPTS: [(&str, Shape); 5] = [
 ];
 /// The traffic classes that do not go to the best effort of `simple.qos`, and the class of each.
 const DSCPS: [(u8, u8); 5] = [(0x20, 13), (0xc0, 11), (0xb8, 11), (0x90, 11), (0x10, 11)];
+/// Words of cake that no other queue has.
+const CAKE_WORDS: [&str; 21] = [
+    "nat",
+    "nonat",
+    "srchost",
+    "dsthost",
+    "hosts",
+    "dual-srchost",
+    "dual-dsthost",
+    "triple-isolate",
+    "besteffort",
+    "diffserv3",
+    "diffserv4",
+    "diffserv8",
+    "precedence",
+    "wash",
+    "nowash",
+    "ingress",
+    "egress",
+    "ack-filter",
+    "no-ack-filter",
+    "split-gso",
+    "no-split-gso",
+];
 /// The packets of a queue that names no limit.
 const LIMIT: u64 = 1001;
 /// The packet of the least burst.

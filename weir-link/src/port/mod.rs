@@ -19,6 +19,7 @@ use impaired::{Impaired, Impairment};
 pub use sort::{NewRings, SortHandle};
 use weir_core::packet::Headers;
 use weir_host::error::{Result, SystemError};
+use weir_host::ethtool;
 
 mod afpacket;
 mod afxdp;
@@ -200,10 +201,16 @@ impl Room {
 }
 
 /// Returns the room that the port of `config` takes at most on an interface with this MTU; of kind
-/// `auto`, that of the largest of the kinds among which is chosen.
+/// `auto`, that of the largest of the kinds among which is chosen for the interface as it is now, or
+/// for any if it is not there.
 pub(crate) fn room(config: &PortConfig, mtu: usize) -> Room {
     let named = KINDS.iter().filter(|kind| kind.keyword == config.kind);
-    let chosen = BEST_FIRST.into_iter().filter(|_| config.kind == AUTO);
+    let is_there = ethtool::mtu(&config.interface).is_ok();
+    let is_suited = |kind: &&Kind| {
+        let suits = |suits: Suits| suits(&config.interface).is_ok();
+        !is_there || kind.suits.is_none_or(suits)
+    };
+    let chosen = BEST_FIRST.into_iter().filter(|_| config.kind == AUTO).filter(is_suited);
     let rooms = named.chain(chosen).map(|kind| (kind.room)(config, mtu));
     let room = rooms.fold(Room::default(), Room::or);
     Room { held_max: room.held_max + config.impairment.held_max(), ..room }

@@ -119,11 +119,17 @@ impl Standing {
         ]
     }
 
+    /// Returns the time, in words, that its packets wait for each other flow, where its flows take
+    /// turns and so no delay is known.
+    pub fn turn(&self) -> Option<String> {
+        let turn = self.bound.turn.filter(|_| self.bound.delay.is_none());
+        turn.map(calculus::shown)
+    }
+
     /// Returns why the delay is unknown, or so long, and what shortens it.
     fn note_on_delay(&self) -> Option<Cow<'static, str>> {
-        let Bound { delay, turn, better_burst, is_of_queue, is_overbooked, .. } = self.bound;
-        if let (None, Some(turn)) = (delay, turn) {
-            let turn = calculus::shown(turn);
+        let Bound { delay, better_burst, is_of_queue, is_overbooked, .. } = self.bound;
+        if let Some(turn) = self.turn() {
             return Some(Cow::Owned(format!("{OVERTAKEN_BEGIN} {turn} {OVERTAKEN_END}")));
         }
         if let Some((burst, delay)) = better_burst {

@@ -34,12 +34,15 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         return;
     }
     let longest = longest_turns(subject, &buckets.leaves);
+    let rates = rates_of_siblings(subject, &buckets.leaves);
     for (leaf, class) in subject.leaves() {
         let family = (class.above, buckets.leaves[leaf].rank);
-        let Some(&(other, turn)) = longest.get(&family).filter(|row| row.0 != leaf) else {
+        let Some(longest) = longest.get(&family).filter(|longest| longest.leaf != leaf) else {
             continue;
         };
-        let Some(turns) = turns(subject, (leaf, class), (other, turn)) else { continue };
+        let Some(turns) = turns(subject, (leaf, class), longest, rates[&class.above]) else {
+            continue;
+        };
         let saved = turns.cburst + subject.plan.tree.mtu().get();
         let pause = seconds(turns.turn, subject.link_rate());
         let gets = saved as f64 * 8.0 / pause;
@@ -52,25 +55,51 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
 /// A parent and a rank: the leaves that take turns with each other.
 type Family = (Option<usize>, u32);
 
-/// Returns for each family the leaf that borrows with the longest turn, and that.
-fn longest_turns(subject: &Subject<'_, '_>, buckets: &[Bucket]) -> BTreeMap<Family, (usize, u64)> {
-    let mut longest: BTreeMap<Family, (usize, u64)> = BTreeMap::new();
+/// The longest turn of a family.
+struct Longest<'c> {
+    leaf: usize,
+    name: &'c str,
+    /// Bytes.
+    turn: u64,
+}
+
+/// Returns for each family the leaf that borrows with the longest turn.
+fn longest_turns<'c>(
+    subject: &Subject<'c, '_>,
+    buckets: &[Bucket],
+) -> BTreeMap<Family, Longest<'c>> {
+    let mut longest: BTreeMap<Family, Longest<'c>> = BTreeMap::new();
     for (leaf, class) in subject.leaves() {
         let ceil = class.written.params.rate("ceil").filter(|&ceil| ceil > buckets[leaf].rate);
         let (Some(turn), Some(_)) = (buckets[leaf].turn, ceil) else { continue };
-        let most = longest.entry((class.above, buckets[leaf].rank)).or_insert((leaf, 0));
-        if turn.get() > most.1 {
-            *most = (leaf, turn.get());
+        let row = Longest { leaf, name: class.name, turn: turn.get() };
+        let family = (class.above, buckets[leaf].rank);
+        if longest.get(&family).is_none_or(|most| row.turn > most.turn) {
+            longest.insert(family, row);
         }
     }
     longest
 }
 
-/// Returns the turns of a leaf that borrows, if they would let it reach its ceiling.
+/// Returns the sum of the rates of the leaves below each parent, in bits a second.
+fn rates_of_siblings(
+    subject: &Subject<'_, '_>,
+    buckets: &[Bucket],
+) -> BTreeMap<Option<usize>, u64> {
+    let mut rates = BTreeMap::new();
+    for (leaf, class) in subject.leaves() {
+        *rates.entry(class.above).or_insert(0) += buckets[leaf].rate.bits_per_second();
+    }
+    rates
+}
+
+/// Returns the turns of a leaf that borrows, if they would let it reach its ceiling beside siblings
+/// that have `rates` with it, in bits a second.
 fn turns<'c>(
     subject: &Subject<'c, '_>,
     (leaf, class): (usize, &ClassDraft<'_>),
-    (other, turn): (usize, u64),
+    longest: &Longest<'c>,
+    rates: u64,
 ) -> Option<Turns<'c>> {
     let Service::Buckets(Buckets { leaves: buckets, .. }) = &subject.service else { return None };
     let own = buckets[leaf];
@@ -81,14 +110,11 @@ fn turns<'c>(
     // Its part by turns with the other class, of the rate that all siblings leave.
     let lender = subject.parent(class).and_then(super::rate)?;
     let whole = lender.min(subject.link_rate()).bits_per_second();
-    let siblings = subject.leaves().filter(|row| row.1.above == class.above);
-    let rates: u64 = siblings.map(|row| buckets[row.0].rate.bits_per_second()).sum();
     let excess = whole.saturating_sub(rates) as f64;
     let mine = own.turn?.get();
-    let by_turns = excess * mine as f64 / (mine + turn) as f64;
+    let by_turns = excess * mine as f64 / (mine + longest.turn) as f64;
     let reaches = own.rate.bits_per_second() as f64 + by_turns >= ceil.bits_per_second() as f64;
-    let (_, other) = subject.leaves().find(|row| row.0 == other)?;
-    reaches.then_some(Turns { ceil, cburst, turn, other: other.name })
+    reaches.then_some(Turns { ceil, cburst, turn: longest.turn, other: longest.name })
 }
 
 fn draft(

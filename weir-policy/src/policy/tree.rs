@@ -340,6 +340,9 @@ fn check_sums(classes: &[ClassDraft<'_>], shape: &Shape, link: WrittenRate, repo
     }
 }
 
+/// The ratio from which on it says more than the difference.
+const RATIO_SHOWN_MIN: f64 = 1.1;
+
 /// The finding that `count` children have more than the class `owner`, or the link; `queues` says
 /// whether one of them stands for several queues.
 pub(super) fn overcommitted(
@@ -353,12 +356,16 @@ pub(super) fn overcommitted(
     let owner = owner.map_or("the link".to_owned(), |name| format!("class `{name}`"));
     if oversubscribes {
         let ratio = sum as f64 / rate.bits_per_second() as f64;
+        let excess = match ratio < RATIO_SHOWN_MIN {
+            true => show_rate(sum - u128::from(rate.bits_per_second())) + " more than",
+            false => format!("{ratio:.1} times"),
+        };
         let sum = show_rate(sum);
         let promised = match count {
             1 => format!("the class under {owner} is promised {sum}"),
             _ => format!("the {count} classes under {owner} are promised {sum} together"),
         };
-        let message = format!("{promised}, {ratio:.1} times its {rate}, as `{OVERSUBSCRIBE}` says");
+        let message = format!("{promised}, {excess} its {rate}, as `{OVERSUBSCRIBE}` says");
         let cure = "what each gets when all send is the column `greedy` of `weir check --bounds`";
         return Draft::new(&codes::OVERSUBSCRIBED, span, message).cure(cure);
     }

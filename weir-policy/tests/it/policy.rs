@@ -62,6 +62,9 @@ fn the_link_is_read_or_says_what_is_wrong() {
         ("[link]\nrate = '1 mbps'\nscheduler = 'drr'\n", &["W014@2:8"]),
         ("[link]\nrate = '1 Mbit/s'\nscheduler = 'dr'\n", &["W016@3:13"]),
         ("[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\nrat = 1\n", &["W010@4:1"]),
+        // A misspelt key that must be written is one error.
+        ("[link]\nrate = '1 Mbit/s'\nschedular = 'drr'\n", &["W010@3:1"]),
+        ("[link]\nrate = '1 Mbit/s'\nplan = 'drr'\n", &["W011@1:2", "W010@3:1"]),
         ("[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\n[link.htb]\nr2q = 1\n", &["W102@4:7"]),
         ("[link]\nrate = '1 Mbit/s'\nscheduler = 'htb'\n[link.htb]\nr2 = 1\n", &["W010@5:1"]),
         ("[link]\nrate = '1 Mbit/s'\nscheduler = 'drr'\nmtu = 67\n", &["W015@4:7"]),
@@ -301,6 +304,10 @@ fn who_oversubscribes_is_told_the_ratio() {
         "rate = '20 Mbit/s'\nscheduler = 'htb'\n[class.p]\nrate = '30 Mbit/s'\ndefault = true\n";
     let outcome = parse(&format!("[link]\n{says}{one}"), "p");
     assert!(first(&outcome).0.starts_with("the class under the link is promised 30 Mbit/s, 1.5"));
+    // A ratio that would be shown as 1.0.
+    let little = format!("[link]\n{says}{}", one.replace("30 Mbit/s", "20.1 Mbit/s"));
+    let wanted = "promised 20.1 Mbit/s, 100 kbit/s more than its 20 Mbit/s";
+    assert!(first(&parse(&little, "p")).0.contains(wanted));
     let outcome = tree(says, says);
     assert_eq!(codes(&outcome), ["W118@2:8", "W118@6:8"]);
     assert_eq!(

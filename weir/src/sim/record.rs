@@ -8,7 +8,7 @@
 //! the scenario's seed in. Invariant: what [`weir_trace::recorded::replay`] makes of the file is
 //! the same to the bit.
 
-use crate::output::Output;
+use crate::output::{Format, Output};
 use crate::whole_file::{WholeFile, cannot};
 use std::collections::BTreeMap;
 use std::io::BufWriter;
@@ -32,6 +32,8 @@ use weir_trace::recorded::policy_of;
 /// leave and recorded as they came.
 pub struct Recording {
     file: WholeFile,
+    /// Its name, as the user gave it.
+    name: String,
     head: Head,
     lanes: Vec<Lane>,
     /// The lane of each outlet that has a policy.
@@ -100,8 +102,8 @@ impl Recording {
             return Err("--record: no link of the scenario has a policy".to_owned());
         }
         let file = WholeFile::create(path).map_err(|error| error.to_string())?;
-        let end = Instant::ZERO.after(scenario.duration);
-        Ok(Self { file, head, lanes, of_outlet, end, frame: Vec::new() })
+        let (name, end) = (path.display().to_string(), Instant::ZERO.after(scenario.duration));
+        Ok(Self { file, name, head, lanes, of_outlet, end, frame: Vec::new() })
     }
 
     /// Keeps a packet that left, was dropped, or waits at the end.
@@ -117,12 +119,17 @@ impl Recording {
         });
     }
 
-    /// Writes the record, and warns if packets came to another class than in the run.
+    /// Writes the record, says on standard error how to see it, and warns if packets came to another
+    /// class than in the run.
     ///
     /// # Errors
     /// As [`Recording::finish`].
     pub fn end(self, output: &Output) -> Result<(), String> {
+        let name = self.name.clone();
         let others = self.finish()?;
+        if output.format == Format::Text {
+            output.warn(&format!("{name} has every packet: `weir view {name}` shows it"));
+        }
         if others > 0 {
             let what = "packets have another class in the record than in the run";
             output.warn(&format!("--record: {others} {what}"));

@@ -7,6 +7,7 @@ use super::keys::HELP;
 use super::rows::Row;
 use super::sessions;
 use super::view::{Course, Mode, View};
+use crate::status::hosts;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -246,7 +247,7 @@ fn tell_class(lane: &LaneStatus, row: &Row, class: &ClassStatus) -> Vec<String> 
     };
     let loans: Vec<_> = class.borrowed.iter().map(loan).collect();
     let loans = if loans.is_empty() { "nothing".to_owned() } else { loans.join(", ") };
-    vec![
+    let mut lines = vec![
         format!(
             "{}: {} offered, {} sent, {} wait; 1 min: {}bit/s, {} lost/s",
             class.name,
@@ -271,7 +272,13 @@ fn tell_class(lane: &LaneStatus, row: &Row, class: &ClassStatus) -> Vec<String> 
             recent.queue_packets.unwrap_or_default()
         ),
         format!("{}; {}", shares(lane, row), parameters(&class.parameters)),
-    ]
+    ];
+    // On a small screen the line of parameters gives way.
+    let hosts = class.hosts.as_ref().map(|hosts| hosts::line(&class.name, hosts));
+    if let Some(line) = hosts.filter(|line| !line.is_empty()) {
+        lines.insert(lines.len() - 2, line.trim_end().to_owned());
+    }
+    lines
 }
 
 /// Returns the share and the ceiling of a row; where no share is known, why.

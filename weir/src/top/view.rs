@@ -3,6 +3,7 @@
 use super::edit::Edit;
 use super::reader::Update;
 use super::rows::{self, Key, Row};
+use crate::status::HOSTS_SEEN;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_control::protocol::{CLASSES_DEFAULT, Query, Request, Reservations, Sort};
 use weir_link::status::Status;
@@ -161,6 +162,8 @@ impl View {
             limit: Some(limit),
             per_direction: Some(share as u32),
             latest: true,
+            // To name the one that waits longest.
+            hosts: Some(HOSTS_SEEN).filter(|_| !self.has_many),
             ..Query::default()
         }
     }

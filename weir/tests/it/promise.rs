@@ -107,6 +107,17 @@ fn bounds_are_printed_as_a_table_and_as_json() {
     assert_eq!(weir(&["check", "--bounds", &scenario]).status.code(), Some(2));
 }
 
+#[test]
+fn a_curve_of_two_slopes_keeps_calls_below_five_milliseconds() {
+    let path = root().join("examples/voice-hfsc.toml").display().to_string();
+    let value = json(&weir(&["check", "--bounds", "--format", "json", &path]));
+    let rows = value["bounds"].as_array().expect("there are rows");
+    let voice = rows.iter().find(|row| row["class"] == "voice").expect("it has a row");
+    // A packet of 218 B at the first slope, 3.7 ms, and the longest packet of others at 10 Mbit/s.
+    let delay = voice["delay_us"].as_f64().expect("it is bounded");
+    assert!((4_900.0..4_920.0).contains(&delay), "{value:#}");
+}
+
 /// Checks lines of `check --bounds` for an example, and a note of a class in JSON.
 fn check_notes(example: &str, lines: &[&str], (class, key, note): (&str, &str, &str)) {
     let path = root().join("examples").join(example).display().to_string();
@@ -133,6 +144,23 @@ fn a_figure_that_is_unknown_or_assumes_something_has_a_note() {
     let turns = "- delay ms: its flows take turns, so a packet does not wait";
     let lines = [turns, "at least: whatever others do"];
     check_notes("home-flows.toml", &lines, ("family", "delay_us", "its flows take turns"));
+}
+
+#[test]
+fn classes_whose_flows_take_turns_share_one_note() {
+    let class = |name: &str, rest: &str| {
+        format!("[class.{name}]\nrate = '3 Mbit/s'\nisolate = 'flows'\n{rest}\n")
+    };
+    let text = "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n".to_owned()
+        + &class("a", "match = { dport = 80 }")
+        + &class("b", "default = true").replace("3 Mbit", "6 Mbit");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("turns.toml");
+    fs::write(&path, text).expect("the folder is there");
+    let shown = weir(&["check", "--bounds", &path.display().to_string()]).stdout;
+    let shown = String::from_utf8_lossy(&shown).replace("\n ", "");
+    assert_eq!(shown.matches("its flows take turns").count(), 1, "{shown}");
+    assert!(shown.contains("the time below for each"), "{shown}");
+    assert!(shown.contains("so for `a` (") && shown.contains(" ms), `b` ("), "{shown}");
 }
 
 #[test]

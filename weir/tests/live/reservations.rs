@@ -15,12 +15,13 @@ use weir_rsvp::node::Event;
 use weir_rsvp::wire::{Filter, Priority, Session};
 use weir_testbed::reserving::{self, Setting, address, drive};
 use weir_testbed::rows::{self, Failed, Named, Need, Outcome, Row};
-use weir_testbed::{Process, children, end_all, signal, until_ok};
+use weir_testbed::{Process, children, end_all, is_alive, signal, until, until_ok};
 
 const TESTS: &[Named] = &[
     ("a_reservation_is_a_class_on_each_router_until_it_is_released", a_reservation_is_a_class),
     ("without_refreshes_classes_go", without_refreshes_classes_go),
     ("classes_outlive_the_process_of_reservations", classes_outlive_the_process),
+    ("a_hung_process_is_replaced_and_the_class_stays", a_hung_process_is_replaced),
     ("what_does_not_fit_is_refused_and_told", what_does_not_fit_is_refused),
     ("the_higher_priority_takes_the_place_of_the_lower", the_higher_priority_takes_the_place),
     ("a_reservation_outlives_a_reload_and_a_restart", a_reservation_outlives_a_reload),
@@ -311,6 +312,19 @@ fn classes_outlive_the_process() -> Outcome {
         found => Err(format!("{found:?}")),
     });
     Ok(gone.map_err(|why| format!("{why}\n{}", scene.log(1)))?)
+}
+
+fn a_hung_process_is_replaced() -> Outcome {
+    let mut scene = Scene::new(8)?;
+    scene.reserve()?;
+    scene.await_classes("both routers have its class", &[CLASS])?;
+    let first = reserving_process(&scene, None)?;
+    signal(first, "STOP")?;
+    scene.until("another is started", |scene| reserving_process(scene, Some(first)))?;
+    until("the hung one is ended", || !is_alive(first))?;
+    scene.await_refresh(1)?;
+    scene.await_told(1, "the new process has it", |told| told.admitted == 1)?;
+    scene.await_classes("the class is where it was", &[CLASS])
 }
 
 /// Returns the process of the first router that keeps reservations, another than `former`.

@@ -2,7 +2,7 @@
 
 use super::super::Options;
 use super::super::lines::Reading;
-use super::super::sketch::{Class, Rule, Sketch, inline, quoted, rate_value};
+use super::super::sketch::{Class, Rule, Sketch, inline, quoted, rate_value, show_rate};
 use super::conditions::{Rules, both, rules};
 use super::{File, Interface, PolicyClass, PolicyMap, Share};
 use weir_policy::finding::Span;
@@ -69,7 +69,9 @@ pub(super) fn sketches(file: &File, options: &Options, reading: &mut Reading) ->
 /// Returns the rate of an interface by its kind.
 fn rate_of(one: &Interface, reading: &mut Reading) -> Option<u64> {
     let row = KINDS.iter().find(|row| one.name.to_lowercase().starts_with(row.0))?;
-    reading.noted(one.line, "its rate is that of its kind, as in the router");
+    let rate = show_rate(row.1);
+    let note = format!("no `bandwidth` is written: it is taken as {rate}, as the router does");
+    reading.noted(one.line, note);
     Some(row.1)
 }
 

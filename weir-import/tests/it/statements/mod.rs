@@ -44,7 +44,9 @@ fn check(language: &str, file: &str, rows: &[Row]) {
         let found = import.lines.iter().find(|found| found.place.line == line);
         let found = found.unwrap_or_else(|| panic!("`{statement}` has no fate"));
         assert_eq!(found.fate, fate, "`{statement}`: {}", found.note);
-        assert!(found.note.contains(note), "`{statement}`: {}", found.note);
+        // Each note is on a line of its own.
+        let notes = found.note.replace('\n', "; ");
+        assert!(notes.contains(note), "`{statement}`: {notes}");
         let says = match wanted.strip_prefix('!') {
             Some(absent) => !all.contains(absent),
             None => all.contains(wanted),

@@ -27,6 +27,7 @@ fn options_of_sqm() {
             ("\toption etarget 15ms", KEPT, "", "target = '15 ms'"),
             ("\toption egress_ecn NOECN", KEPT, "", "ecn = false"),
             ("\toption eqdisc_opts 'interval 90ms'", KEPT, "", "interval = '90 ms'"),
+            ("\toption eqdisc_opts 'nat interval 90ms'", CLOSE, "`nat` is a word of cake", "90 ms"),
             ("\toption qdisc sfq", KEPT, "", "dropper = 'sfq'"),
             ("\toption squash_dscp 1", CLOSE, "clears no DSCP", "9 Mbit/s"),
             ("\toption verbosity 5", KEPT, "changes no packet", "9 Mbit/s"),

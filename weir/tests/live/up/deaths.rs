@@ -9,6 +9,8 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
+use weir_control::client;
+use weir_control::protocol::{Answer, Request, Setting, Terms};
 use weir_link::change::history::ENTRIES_MAX;
 use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
@@ -161,8 +163,13 @@ fn a_new_keeper_takes_over() -> Outcome {
     let deployment = "log = \"told.log\"\nwatchdog = \"20 s\"\nsojourn_max = \"none\"";
     let mut scene = plan(POLICY).deployment(deployment).start()?;
     // More changes than the history keeps: the start, whose files they change, is not in it.
-    for number in 0..=ENTRIES_MAX {
-        called(&scene, &["set", &format!("link.rate={} Mbit/s", 48 + number % 2)])?;
+    const { assert!(CHANGES > ENTRIES_MAX) };
+    for number in 0..CHANGES {
+        let (key, value) = ("link.rate".to_owned(), format!("{} Mbit/s", 48 + number % 2));
+        let settings = vec![Setting { direction: None, key, value }];
+        let request = Request::Set { settings, terms: Terms::default() };
+        let answer = client::call(&scene.socket(), &request)?;
+        assert!(matches!(answer, Answer::Changed(_)), "{answer:?}");
     }
     let stream = Stream::numbered(&scene.testbed, SLOW)?;
     for _ in 0..KEEPERS {
@@ -174,9 +181,10 @@ fn a_new_keeper_takes_over() -> Outcome {
         until("a forwarder of its own", || scene.forwarder().is_ok())?;
         until("the former one ends", || !is_alive(forwarder))?;
         let own = scene.keeper()?;
-        scene.await_status("its keeper", |status| {
+        let status = scene.await_status("its keeper", |status| {
             status.processes.is_some_and(|processes| processes.keeper == Some(own))
         })?;
+        assert_eq!(status.lanes[0].policy.rate_bps, 49e6, "the last change is in force");
     }
     stream.await_another()?;
     let found = stream.finish()?;
@@ -386,3 +394,5 @@ const HUNG_UP: &str = "because of a SIGHUP";
 const DEATHS: u64 = 12;
 /// How many keepers follow the first one.
 const KEEPERS: usize = 2;
+/// The changes before they die.
+const CHANGES: usize = 500;
