@@ -80,6 +80,7 @@ verbs! {
         forward::Forward,
         gateway::Gateway,
         rsvp::Rsvp,
+        circuits::Circuits,
         restart::Restart,
         stop::Stop,
         status::Status,

@@ -144,6 +144,14 @@ pub fn prepare(
             Ok(reservations) => Answer::Reservations(Box::new(reservations)).into(),
             Err(why) => Reply::error(why),
         },
+        Request::Circuits { limit } => match questions.circuits(*limit) {
+            Ok(circuits) => Answer::Circuits(Box::new(circuits)).into(),
+            Err(why) => Reply::error(why),
+        },
+        Request::Feed { lines, whole } => match questions.feed(lines, *whole) {
+            Ok(fed) => Answer::Fed(fed).into(),
+            Err(why) => Reply::error(why),
+        },
         Request::Status(_) | Request::Events(_) | Request::Mark {} => {
             Reply::error("the server itself answers this")
         }

@@ -465,6 +465,19 @@ fn the_document_describes_each_path_and_refers_to_nothing_that_is_not_there() {
 }
 
 #[test]
+fn lines_of_a_feed_come_as_they_are() {
+    let scene = Scene::new();
+    let lines = r#"{"leave":"a"}"#;
+    let kind = "Content-Type: application/x-ndjson";
+    let rest = format!("HTTP/1.1|Host: a|{kind}|Content-Length: {}||{lines}", lines.len());
+    scene.ask(&format!("POST /feed {rest}"));
+    scene.ask(&format!("POST /feed?whole=true {rest}"));
+    let wanted = |whole| Request::Feed { lines: lines.to_owned(), whole };
+    assert_eq!(scene.taken(), [wanted(false), wanted(true)]);
+    scene.check(&format!("POST /mark {rest}"), 415, "application/json");
+}
+
+#[test]
 fn any_bytes_close_to_a_request_of_any_route_get_an_answer() {
     let mut random = Random::new(0x0a91, 0);
     let routes = CALLS.iter().filter_map(|call| call.route);

@@ -127,6 +127,11 @@ kinds! {
          {detail}";
     RsvpBack "rsvp-back" Notice Ends(Kind::RsvpDied),
         "the process of reservations of `{subject}` is no longer missing after {duration}";
+    CircuitsDied "circuits-died" Warning Begins,
+        "the process of circuits of `{subject}` ended, and the link goes on with its classes: \
+         {detail}";
+    CircuitsBack "circuits-back" Notice Ends(Kind::CircuitsDied),
+        "the process of circuits of `{subject}` is no longer missing after {duration}";
     ReservationAdmitted "reservation-admitted" Info Once,
         "`{subject}` admitted a reservation: {detail}";
     ReservationRefused "reservation-refused" Warning Once,
