@@ -562,8 +562,8 @@ impl Bridge {
     }
 
     /// Returns the first ring to take frames from. Where workers send, a lane may hand out frames
-    /// faster than its port's worker takes them: then those of ring 0 wait there, and what it has no
-    /// room for is lost of its class; rings of guaranteed classes go on.
+    /// faster than its port's worker takes them: then those of ring 0 wait there, and what it has
+    /// no room for is lost of its class; rings of guaranteed classes go on.
     fn first_ring(&self, port: usize) -> usize {
         let is_fed = |lane: &&Lane| lane.labels().from.contains(&port);
         let is_jammed = || self.lanes.iter().filter(is_fed).any(Lane::is_jammed);

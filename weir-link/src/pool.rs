@@ -2,8 +2,8 @@
 //!
 //! Queues hold handles only; a frame's bytes are copied in once, and sent from their slot. The
 //! memory is whole pages, so that a port may share it with the kernel: it lends slots, into which
-//! the kernel writes frames.
-//! Threads that share the memory have a view each ([`FramePool::view`]), and pass slots to each other.
+//! the kernel writes frames. Threads that share the memory have a view each
+//! ([`FramePool::view`]), and pass slots to each other.
 //! Invariant: a slot is free, lent, in use, or in another view; it is in one view at a time, and
 //! nothing but the kernel touches a lent one.
 

@@ -173,7 +173,7 @@ impl FlowQueues {
         }
         self.joined = Some(number);
         match &mut self.turns {
-            Turns::Hosts(hosts) => hosts.get_mut().join(number, entry.charged, began),
+            Turns::Hosts(hosts) => hosts.tables().join(number, entry.charged, began),
             _ if number == 0 => {}
             Turns::Rounds(rounds) => rounds.join(number),
             Turns::Ring(ring) => ring.join(number),
@@ -184,7 +184,7 @@ impl FlowQueues {
     /// has in place of a hash; `None` elsewhere.
     pub(super) fn assign(&mut self, host: Host, flow: u32) -> Option<u16> {
         let Turns::Hosts(hosts) = &mut self.turns else { return None };
-        let hosts = hosts.get_mut();
+        let hosts = hosts.tables();
         if self.flows.is_empty() {
             hosts.begin(&mut self.flows);
         }
@@ -207,7 +207,7 @@ impl FlowQueues {
     /// Records for how long the leaf's first packet waited, which leaves.
     pub(super) fn waited(&mut self, time: Duration) {
         if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.get_mut().waited(self.first, time);
+            hosts.tables().waited(self.first, time);
         }
     }
 
@@ -244,7 +244,7 @@ impl FlowQueues {
                 flow.head != NONE
             }),
             Turns::Ring(ring) => ring.choose(),
-            Turns::Hosts(hosts) => hosts.get_mut().choose(flows),
+            Turns::Hosts(hosts) => hosts.tables().choose(flows),
         };
         self.make_first(slots, chosen.expect("a flow that holds packets is listed"))
     }
@@ -284,7 +284,7 @@ impl FlowQueues {
             Turns::Rounds(rounds) => rounds.charge(self.first, u64::from(charged)),
             // It is charged when the packet is chosen.
             Turns::Ring(_) => {}
-            Turns::Hosts(hosts) => hosts.get_mut().left(self.first, charged, true),
+            Turns::Hosts(hosts) => hosts.tables().left(self.first, charged, true),
         }
         self.forget_first(charged);
     }
@@ -292,7 +292,7 @@ impl FlowQueues {
     /// Records that the leaf's first packet was dropped. That costs its flow no deficit.
     pub(super) fn dropped_first(&mut self, charged: u32) {
         if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.get_mut().left(self.first, charged, false);
+            hosts.tables().left(self.first, charged, false);
         }
         self.forget_first(charged);
     }
@@ -320,7 +320,7 @@ impl FlowQueues {
         };
         let charged = slots[slot as usize].entry.charged;
         if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.get_mut().left(flow, charged, false);
+            hosts.tables().left(flow, charged, false);
         }
         let row = &mut self.flows[flow as usize];
         row.overflowed = row.overflowed.saturating_add(1);
@@ -414,7 +414,7 @@ impl FlowQueues {
             Turns::Rounds(rounds) if self.held.packets > 0 => rounds.clear(),
             Turns::Hosts(hosts) if self.held.packets > 0 => {
                 hosts.clear(&mut self.flows);
-                hosts.get_mut().forget_packets();
+                hosts.tables().forget_packets();
             }
             Turns::Rounds(_) | Turns::Hosts(_) => {}
         }
@@ -430,7 +430,7 @@ impl FlowQueues {
     fn number(&mut self, hash: u16) -> u32 {
         if let Turns::Hosts(hosts) = &mut self.turns {
             if self.flows.is_empty() {
-                hosts.get_mut().begin(&mut self.flows);
+                hosts.tables().begin(&mut self.flows);
             }
             debug_assert!((hash as usize) < self.flows.len(), "a label has the number of a flow");
             return u32::from(hash);
@@ -461,7 +461,7 @@ impl FlowQueues {
 
     fn unchain(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
         if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.get_mut().took(flow);
+            hosts.tables().took(flow);
         }
         let flow = &mut self.flows[flow as usize];
         let slot = flow.head;
@@ -570,7 +570,7 @@ impl State for Turns {
         match self {
             Turns::Rounds(rounds) => rounds.load(from),
             Turns::Ring(ring) => ring.load(from),
-            Turns::Hosts(hosts) => hosts.get_mut().load(from),
+            Turns::Hosts(hosts) => hosts.tables().load(from),
         }
     }
 }
@@ -634,7 +634,7 @@ impl FlowQueues {
             return Ok(());
         }
         match &mut self.turns {
-            Turns::Hosts(hosts) => hosts.get_mut().load_tables(&mut self.flows, count, from)?,
+            Turns::Hosts(hosts) => hosts.tables().load_tables(&mut self.flows, count, from)?,
             _ => self.load_numbers(count, from)?,
         }
         self.flows.load(from)?;
@@ -682,7 +682,7 @@ impl FlowQueues {
     pub(super) fn put_back(&mut self, slots: &mut [Slot], slot: u32, flow: usize) {
         self.count(flow as u32, slots[slot as usize].entry.charged);
         if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.get_mut().put_back(flow as u32);
+            hosts.tables().put_back(flow as u32);
         }
         let flow = &mut self.flows[flow];
         let before = core::mem::replace(&mut flow.tail, slot);
@@ -695,7 +695,7 @@ impl FlowQueues {
 
     fn count(&mut self, flow: u32, charged: u32) {
         if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.get_mut().count(flow, charged);
+            hosts.tables().count(flow, charged);
         }
         let flow = &mut self.flows[flow as usize];
         flow.packets += 1;

@@ -147,7 +147,8 @@ impl LateHosts {
         Self { plan, made: None }
     }
 
-    pub(super) fn get_mut(&mut self) -> &mut Hosts {
+    /// Makes the tables if there are none yet.
+    pub(super) fn tables(&mut self) -> &mut Hosts {
         self.made.get_or_insert_with(|| Box::new(Hosts::new(self.plan)))
     }
 

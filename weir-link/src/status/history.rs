@@ -3,8 +3,8 @@
 //! A thread that has time for it ([`History::begin`]) asks for a snapshot a second and compares it
 //! with earlier ones; the loop and the readers of the status do nothing for it but copy. Memory is
 //! bounded by the number of leaves: counts of an instant and what changed at [`FRAMES`] later ones
-//! for the minute, and delays of [`SECONDS`] seconds, of these only the buckets that counted some. A
-//! leaf that does nothing takes part in the counts alone.
+//! for the minute, and delays of [`SECONDS`] seconds, of these only the buckets that counted some.
+//! A leaf that does nothing takes part in the counts alone.
 //! Invariant: all windows end at the same snapshot, and one of other labels begins them anew.
 
 use std::collections::VecDeque;

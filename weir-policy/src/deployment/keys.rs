@@ -433,7 +433,8 @@ const SOJOURN: Values = Values::WordOr(NONE, &Values::Time(Duration::from_millis
 const BOUNDED: &str = "what the policy bounds, at least 1 s";
 /// The word by which the processors decide how many workers there are.
 pub const AUTO: &str = "auto";
-/// Bound: threads that receive and send for one bridge: as many as it may have ports.
+/// Bound: threads that receive and send for one bridge; one with more is refused, as it has no
+/// more ports.
 const WORKERS_MAX: u64 = 8;
 const CPU: Values = Values::Number(0, 4095);
 const SYSTEM: &str = "the system's choice";

@@ -20,7 +20,7 @@ pub(super) struct Marks {
     rules: Vec<Mangle>,
     /// The conditions of the packets of each connection's mark.
     connections: BTreeMap<String, Vec<Conditions>>,
-    /// What `src-address-list` and `dst-address-list` name.
+    /// The lists that `src-address-list` and `dst-address-list` name.
     lists: BTreeMap<String, Addresses>,
 }
 

@@ -28,16 +28,20 @@ pub(super) struct Arrived {
     pub headers: Headers,
 }
 
-/// The queues of a port.
-pub(super) struct Exchange;
+/// The queues of a port, and what is shared of it.
+pub(super) struct Exchange {
+    pub loop_ends: LoopEnds,
+    pub worker_ends: WorkerEnds,
+    pub shared: Arc<Shared>,
+}
 
 /// The loop's ends of the queues of a port.
 pub(super) struct LoopEnds {
     /// Free slots for the worker.
     pub fill: Producer<u32>,
-    /// For each ring, what arrived.
+    /// For each ring, frames that arrived.
     pub received: Vec<Consumer<Arrived>>,
-    /// What is to be sent.
+    /// Frames to be sent.
     pub sending: Producer<PassedFrame>,
     /// Free slots that the worker needs no more.
     pub surplus: Consumer<u32>,
@@ -91,8 +95,7 @@ impl Facts {
 }
 
 impl Exchange {
-    /// Makes the queues of a port, and what is shared of it.
-    pub fn new(port: &dyn Port) -> Result<(LoopEnds, WorkerEnds, Arc<Shared>)> {
+    pub fn of(port: &dyn Port) -> Result<Self> {
         let slots = SLOTS + SENDING_MAX + port.room().held_max;
         let (fill, filled) = RingBuffer::new(slots);
         let (returned, surplus) = RingBuffer::new(slots);
@@ -108,10 +111,10 @@ impl Exchange {
             counters: Mutex::new(PortCounters::default()),
             for_loop: Notice::new()?,
         };
-        let of_loop = LoopEnds { fill, received, sending, surplus };
-        let of_worker =
+        let loop_ends = LoopEnds { fill, received, sending, surplus };
+        let worker_ends =
             WorkerEnds { fill: filled, received: arrived, sending: to_send, surplus: returned };
-        Ok((of_loop, of_worker, Arc::new(shared)))
+        Ok(Self { loop_ends, worker_ends, shared: Arc::new(shared) })
     }
 }
 

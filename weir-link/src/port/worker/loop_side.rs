@@ -17,6 +17,15 @@ use crate::stations::Address;
 use weir_host::error::{Result, SystemError};
 use weir_host::wait::monotonic_ns;
 
+/// How the loop reaches the worker of a port.
+pub(super) struct AtWorker {
+    pub requests: mpsc::Sender<Task>,
+    pub resting: Resting,
+    pub notice: Arc<Notice>,
+    /// The number of the worker's view of the pool.
+    pub view: u32,
+}
+
 /// The loop's side of a port.
 pub(super) struct WorkedPort {
     kind: &'static str,
@@ -51,17 +60,18 @@ pub(super) struct WorkedPort {
 impl WorkedPort {
     pub fn new(
         port: &dyn Port,
-        (ends, requests): (LoopEnds, mpsc::Sender<Task>),
-        (for_worker, view): (Arc<Notice>, u32),
+        ends: LoopEnds,
+        at_worker: AtWorker,
         shared: &Arc<Shared>,
     ) -> Self {
+        let AtWorker { requests, resting, notice, view } = at_worker;
         Self {
             kind: port.kind(),
             ends,
             requests,
-            resting: Resting::default(),
+            resting,
             shared: Arc::clone(shared),
-            for_worker,
+            for_worker: notice,
             view,
             sorter: port.sorter(),
             facts: Facts::of(port),
@@ -75,11 +85,6 @@ impl WorkedPort {
             moved: VecDeque::new(),
             was_idle: false,
         }
-    }
-
-    /// The same, while the worker has not started.
-    pub fn with_resting(self, resting: Resting) -> Self {
-        Self { resting, ..self }
     }
 
     /// Has the worker do something at its side, and waits for the answer, however long that takes:

@@ -6,8 +6,9 @@
 //! it gets free slots, fills them, passes each frame to the loop, and gets back those to be sent.
 //! Slots pass by queues without locks (`exchange.rs`), one for each ring, so that a flood in one
 //! ring holds up no other. What is rare, such as to close the intake, is a request that the loop
-//! waits for, however long: a worker that hangs is then one of a forwarder that hangs. The threads start with the loop ([`Workers::start`]), behind what a process
-//! gives up before it forwards; until then the loop's side does what is to be done at a port.
+//! waits for, however long: a worker that hangs is then one of a forwarder that hangs. The threads
+//! start with the loop ([`Workers::start`]), behind what a process gives up before it forwards;
+//! until then the loop's side does what is to be done at a port.
 //!
 //! A worker that panics loses its ports and no more: it counts their frames, and opens them again.
 //! Invariant: each slot is in the view of the loop, in that of one worker, or in one queue.
@@ -18,19 +19,19 @@ mod side;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, PoisonError, mpsc};
 use std::thread;
 
 use super::{BATCH, Port, Room};
 use crate::pool::VIEWS_MAX;
-use exchange::{Exchange, Notice, Resting, Task};
-use loop_side::WorkedPort;
+use exchange::{Exchange, Notice, Resting};
+use loop_side::{AtWorker, WorkedPort};
 use side::{Crew, Side};
 use weir_host::error::{Result, SystemError};
 use weir_host::wait::{WaitPolicy, usable_cpus};
 
-/// Bound: free slots that a worker has for a port beside those that the port itself lends: what its
-/// rings may fill while the loop is busy.
+/// Bound: free slots that a worker has for a port beside those that the port itself lends; while none
+/// is left frames wait in the rings.
 const SLOTS: usize = 2048;
 /// Bound: frames on their way from a worker to the loop, for each ring; more wait in the ring.
 const RECEIVED_MAX: usize = 1024;
@@ -63,13 +64,15 @@ impl Workers {
         let mut crews: Vec<_> = notices.iter().cloned().map(Crew::new).collect();
         let mut loop_sides: Vec<Box<dyn Port>> = Vec::new();
         for (index, (port, reopen)) in ports.into_iter().enumerate() {
-            let (of_loop, of_worker, shared) = Exchange::new(port.as_ref())?;
-            let (requests, requested) = mpsc::channel::<Task>();
-            let at_worker = (Arc::clone(&notices[index % workers]), index as u32 + 1);
-            let facts = WorkedPort::new(port.as_ref(), (of_loop, requests), at_worker, &shared);
-            let side = Side::new(port, reopen, (of_worker, requested), shared);
-            let resting: Resting = Arc::new(Mutex::new(Some(side)));
-            loop_sides.push(Box::new(facts.with_resting(Arc::clone(&resting))));
+            let Exchange { loop_ends, worker_ends, shared } = Exchange::of(port.as_ref())?;
+            let (requests, requested) = mpsc::channel();
+            let (resting, notice) = (Resting::default(), Arc::clone(&notices[index % workers]));
+            let view = index as u32 + 1;
+            let at_worker = AtWorker { requests, resting: Arc::clone(&resting), notice, view };
+            let loop_side = WorkedPort::new(port.as_ref(), loop_ends, at_worker, &shared);
+            loop_sides.push(Box::new(loop_side));
+            let side = Side::new(port, reopen, (worker_ends, requested), shared);
+            *resting.lock().unwrap_or_else(PoisonError::into_inner) = Some(side);
             crews[index % workers].add(resting);
         }
         Ok((Self { crews }, loop_sides))
