@@ -13,7 +13,7 @@ CARGO ?= cargo
 #   setpriv   takes privileges away in the test of the package
 #   prometheus  scrapes a live link
 NEEDED := cc:build-essential git:git ip:iproute2 objdump:binutils \
-    setpriv:util-linux prometheus:prometheus tmux:tmux strace:strace
+    setpriv:util-linux prometheus:prometheus tmux:tmux strace:strace radclient:freeradius-utils
 # `weir bench --instructions` counts with valgrind.
 figures: NEEDED += valgrind:valgrind
 # Subcommands of cargo that the checks call.

@@ -6,6 +6,7 @@
 pub mod brief;
 mod capture;
 mod checkpoint;
+mod circuits;
 mod control;
 mod draw;
 mod http;
@@ -27,6 +28,7 @@ mod tcp;
 
 pub use capture::capture;
 pub use checkpoint::checkpoint;
+pub use circuits::{circuits, radius};
 pub use control::control;
 pub use http::http;
 pub use import::{altq, libreqos, mqc, pf, routeros, sqm, systemd, tc};
@@ -52,6 +54,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
     ("capture", capture),
     ("checkpoint", checkpoint),
+    ("circuits", circuits),
     ("control", control),
     ("authority", authority),
     ("http", http),
@@ -63,6 +66,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("packet", packet),
     ("pf", pf),
     ("policy", policy),
+    ("radius", radius),
     ("record", record),
     ("records", records),
     ("report", report),

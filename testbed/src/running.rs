@@ -83,6 +83,8 @@ impl RunningBridge {
     /// # Panics
     /// If it panicked.
     pub fn stop(mut self) -> Result<Status> {
+        // Workers count once a millisecond.
+        std::thread::sleep(std::time::Duration::from_millis(5));
         self.ask_to_stop();
         let thread = self.thread.take().expect("it is stopped once");
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

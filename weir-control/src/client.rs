@@ -3,6 +3,7 @@
 //! The other end may be a foreign socket: what it sends is bounded in length and time, and texts
 //! are made fit to print.
 
+use crate::circuits::CIRCUITS_DEFAULT;
 use crate::places::denied;
 use crate::printable::{clean_value, fit, printable, printable_lines};
 use crate::protocol::{
@@ -252,6 +253,14 @@ fn read_answer(incoming: &mut impl Read) -> Result<Answer, String> {
             reservations.each_text(&mut |text| *text = printable(text).into_owned());
             Ok(Answer::Reservations(reservations))
         }
+        Ok(Answer::Circuits(mut circuits)) => {
+            circuits.each_text(&mut |text| *text = printable(text).into_owned());
+            Ok(Answer::Circuits(circuits))
+        }
+        Ok(Answer::Fed(mut fed)) => {
+            fed.faults.iter_mut().for_each(|(_, why)| *why = printable(why).into_owned());
+            Ok(Answer::Fed(fed))
+        }
         Ok(Answer::Policy(mut policy)) => {
             clean_policy(&mut policy);
             Ok(Answer::Policy(policy))
@@ -394,6 +403,9 @@ pub fn answer_max(request: &Request) -> u64 {
         Request::Reservations { limit } => {
             u64::from(limit.unwrap_or(SESSIONS_DEFAULT)) * SESSION_BYTES_MAX + ANSWER_BYTES
         }
+        Request::Circuits { limit } => {
+            u64::from(limit.unwrap_or(CIRCUITS_DEFAULT)) * CIRCUIT_BYTES_MAX + ANSWER_BYTES
+        }
         _ => ANSWER_BYTES,
     }
 }
@@ -469,6 +481,8 @@ const CHANGE_PATIENCE: Duration = Duration::from_secs(90);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 /// More than a class takes in an answer.
 const CLASS_BYTES_MAX: u64 = 4096;
+/// More than a circuit with some tens of addresses takes.
+const CIRCUIT_BYTES_MAX: u64 = 16 << 10;
 /// More than a session with some tens of senders takes.
 const SESSION_BYTES_MAX: u64 = 16 << 10;
 /// More than its delays in bins take: 1152 bins.

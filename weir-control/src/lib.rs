@@ -7,6 +7,7 @@
 //! its process and the keeper tell each other.
 
 pub mod access;
+pub mod circuits;
 pub mod client;
 pub mod gateway;
 pub mod listen;

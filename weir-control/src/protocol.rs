@@ -5,6 +5,7 @@
 //! ([`crate::service::Service::act`]). The line makes its route of HTTP and its part of the OpenAPI
 //! document in `weir-gateway`, too; docs/api.md describes both protocols.
 
+use crate::circuits::{Circuits, Fed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -23,7 +24,7 @@ pub const OWNER_REQUEST_MAX: usize = 64 << 20;
 /// The most descriptors that come with an answer.
 pub const DESCRIPTORS_MAX: usize = 64;
 /// The version of the requests and of their routes; docs/api.md says what may change within one.
-pub const VERSION: &str = "1.5.0";
+pub const VERSION: &str = "1.6.0";
 
 /// The type of a record.
 pub const PCAPNG: &str = "application/x-pcapng";
@@ -86,7 +87,15 @@ requests! {
         for_ms: Option<u64>,
     } "record" -> "done", Change, record(Method::Post, "/record");
     /// Requests a record of what happened of late, which follows the answer.
-    Snapshot {} "snapshot" -> "done", Change, record(Method::Get, "/snapshot");
+    Snapshot {
+        /// The first moment that is wanted, in milliseconds since 1970; all that is kept without
+        /// it. The record begins with a state at or before it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from_ms: Option<u64>,
+        /// The last one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to_ms: Option<u64>,
+    } "snapshot" -> "done", Change, record(Method::Get, "/snapshot");
     /// Requests the policies in force: their texts, identities and ages.
     Policy {} "policy" -> "policy", Read, get("/policy");
     /// Sets single values of the policies in force.
@@ -147,6 +156,21 @@ requests! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<u32>,
     } "reservations" -> "reservations", Read, get("/reservations");
+    /// Requests the circuits that come and go: how many are shaped, which are not, and why.
+    Circuits {
+        /// The most circuits to describe.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<u32>,
+    } "circuits" -> "circuits", Read, get("/circuits");
+    /// Lets circuits join and leave, where the deployment hears of them by the API.
+    Feed {
+        /// Lines of JSON, such as `{"join": {"id": "anna", "addresses": ["192.0.2.7"], "plan":
+        /// "gold"}}` and `{"leave": "anna"}`.
+        lines: String,
+        /// Whether circuits that are not among them leave.
+        #[serde(default)]
+        whole: bool,
+    } "feed" -> "fed", Change, post("/feed");
     /// Requests the deployment and the policies in force, as texts.
     Texts {} "texts" -> "texts", Change, get("/texts");
     /// Requests what a new keeper needs to take over a link whose keeper died, as descriptors.
@@ -447,6 +471,10 @@ pub enum Answer<S = Box<Status>> {
     Log(Vec<Entry>),
     /// The answer to [`Request::Reservations`].
     Reservations(Box<Reservations>),
+    /// The answer to [`Request::Circuits`].
+    Circuits(Box<Circuits>),
+    /// The answer to [`Request::Feed`].
+    Fed(Fed),
     /// The answer to [`Request::Texts`].
     Texts(Box<Texts>),
     /// The answer to [`Request::Policy`].

@@ -12,6 +12,7 @@ mod policy;
 mod status;
 mod traffic_control;
 
+use crate::companion;
 use crate::keeper::messages::PROTOCOL;
 use crate::keeper::rsvp::{FromRsvp, RsvpPlan, ToRsvp};
 use std::os::fd::OwnedFd;
@@ -19,9 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_host::channel::Channel;
 use weir_host::error::SystemError;
-use weir_host::precedence::set_niceness;
 use weir_host::rsvp::{BridgeNetwork, Descriptors, KernelNetwork, LinkNetwork};
-use weir_host::sandbox::{self, SandboxConfig, User};
 use weir_host::watch::Waker;
 
 /// The resources of the process once it has given up every right.
@@ -66,17 +65,10 @@ fn prepare(keeper: &Channel, protocol: u32) -> Result<Prepared, String> {
         return Err("the keeper gives no sockets".to_owned());
     }
     let questions: OwnedFd = descriptors.remove(0);
-    // Frames go first. Where that is not allowed, the process does all the same.
-    let _as_before = set_niceness(NICENESS);
-    // By the number of this process and not of the keeper: who has the user of another process may
-    // end that.
-    let own = User::OfLink(std::process::id());
-    let user = plan.user.as_deref().map_or(own, User::Named);
-    sandbox::drop_capabilities(user, false).map_err(text)?;
+    companion::give_up_rights(plan.user.as_deref())?;
     let network = network(&plan, descriptors).map_err(text)?;
     let waker = Arc::new(Waker::new().map_err(text)?);
-    sandbox::enter(&SandboxConfig { locks_memory: false, ..SandboxConfig::default() })
-        .map_err(text)?;
+    companion::enter_sandbox()?;
     Ok(Prepared { plan: *plan, network, questions: Channel::from(questions), waker })
 }
 
@@ -90,5 +82,3 @@ fn network(plan: &RsvpPlan, sockets: Vec<OwnedFd>) -> Result<LinkNetwork, System
 
 /// How long the keeper may take to send the plan.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Messages of neighbours may wait; frames may not.
-const NICENESS: i32 = 5;

@@ -382,6 +382,7 @@ impl Supervisor {
         }
         self.ask(Question::Follow(Companion::Gateway));
         self.ask(Question::Follow(Companion::Reservations));
+        self.ask(Question::Follow(Companion::Circuits));
         self.push(Action::Introduce(pid));
         self.has_forwarded = true;
     }
@@ -674,7 +675,7 @@ impl Supervisor {
     }
 }
 
-/// The gateway and reservations.
+/// The gateway, reservations and circuits.
 impl Supervisor {
     fn on_companion(&mut self, now: Instant, companion: Companion, event: CompanionEvent) {
         if !self.is_stopping() {

@@ -459,3 +459,42 @@ pub struct Beside {
     /// The compared quantities, in a sentence.
     pub about: String,
 }
+
+/// The points of a sweep or a comparison, of `GET /view/runs`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// The name of the scenario or of the sweep.
+    pub name: String,
+    /// The keys that vary.
+    pub keys: Vec<String>,
+    /// The metrics of each point.
+    pub metrics: Vec<Metric>,
+    /// The points, in their order.
+    pub points: Vec<Point>,
+    /// Points that are not among them: there are too many.
+    pub left_out: usize,
+}
+
+/// A metric of points.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The name, such as `voice.delay.p99`.
+    pub name: String,
+    /// The unit of its values here.
+    pub unit: String,
+    /// Whether more of it is better.
+    pub more: bool,
+}
+
+/// A point: values of the keys, and what came out of its runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The values of the keys.
+    pub values: Vec<String>,
+    /// Each metric: the mean, and half of its 95 % interval; `None` where nothing was measured.
+    pub results: Vec<Option<(f64, Option<f64>)>>,
+    /// Why it was not run, or what was left out.
+    pub error: Option<String>,
+    /// The numbers of its runs, by which the page opens them.
+    pub runs: Vec<usize>,
+}

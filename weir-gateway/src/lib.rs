@@ -7,7 +7,8 @@
 //!
 //! The page's routes below `/view` are answered from a [`source::Source`], whose types are in
 //! [`json`]: [`live`] is a running link, [`record`] a record, [`report`] a simulation's report,
-//! [`beside`] a record and a simulation of the same. What is beside `/view` is the API of the link.
+//! [`beside`] a record and a simulation of the same, [`runs`] many simulations. What is beside
+//! `/view` is the API of the link.
 
 pub mod api;
 pub mod assets;
@@ -21,6 +22,7 @@ pub mod process;
 mod promises;
 pub mod record;
 pub mod report;
+pub mod runs;
 pub mod site;
 pub mod source;
 

@@ -5,7 +5,7 @@ use crate::http::Fault;
 use crate::json::{
     About, Beside, BesideQuery, Fork, ForkQuery, Heat, HeatQuery, History, HistoryQuery, Knob,
     KnobsQuery, Mark, Packets, PacketsQuery, Predict, Prediction, Promises, PromisesQuery,
-    SpanQuery,
+    SpanQuery, Table,
 };
 use crate::page::feed::Feed;
 use std::os::unix::net::UnixStream;
@@ -96,6 +96,17 @@ pub trait Source: Send + Sync {
         Err(Fault::new(404, text))
     }
 
+    /// Returns the table of many runs.
+    ///
+    /// # Errors
+    /// When it is not of many runs.
+    fn runs(&self) -> Result<Table, Fault> {
+        Err(Fault::new(
+            404,
+            "this is one run; `weir sweep --view` and `weir compare --view` show many",
+        ))
+    }
+
     /// Returns what happens now, if something still does.
     fn feed(&self) -> Option<&Feed> {
         None
@@ -123,6 +134,7 @@ pub fn link(contact: &dyn Contact, right: Right) -> Result<UnixStream, String> {
     await_on_behalf(contact.connect(right)?)
 }
 
-fn absent(what: &str) -> Fault {
+/// Refuses what a source does not have.
+pub(crate) fn absent(what: &str) -> Fault {
     Fault::new(404, format!("there are no {what} here; a live link or a record of one has them"))
 }

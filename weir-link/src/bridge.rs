@@ -239,6 +239,7 @@ impl Reach {
 pub struct Bridge {
     ports: Vec<OpenPort>,
     workers: Workers,
+    has_workers: bool,
     lanes: Vec<Lane>,
     routes: Routes,
     pool: FramePool,
@@ -286,8 +287,8 @@ impl Bridge {
         let routes = routes(config.ports.len(), &config.lanes)?;
         let ports = config.sorted_ports().into_iter();
         let mut ports = ports.map(|port| port.open(config.intake)).collect::<Result<Vec<_>>>()?;
-        let mut workers = Workers::default();
-        if config.has_workers() {
+        let (mut workers, has_workers) = (Workers::default(), config.has_workers());
+        if has_workers {
             workers = employ(&mut ports, config.workers)?;
         }
         let room = room_of(&ports);
@@ -312,6 +313,7 @@ impl Bridge {
         Ok(Self {
             ports,
             workers,
+            has_workers,
             stations,
             carrier,
             lanes: config.lanes.into_iter().map(Lane::new).collect(),
@@ -543,7 +545,7 @@ impl Bridge {
     /// takes; returns whether there were any. `reach` becomes how far all rings were emptied.
     fn receive(&mut self, now: Instant, port: usize, reach: &mut Reach) -> bool {
         let mut worked = false;
-        for ring in 0..self.ports[port].port.rings() {
+        for ring in self.first_ring(port)..self.ports[port].port.rings() {
             assert!(self.inbox.is_empty(), "the frames of a ring are distributed before the next");
             let input = &mut self.ports[port].port;
             let reached = input.receive(ring, BATCH, &mut self.pool, &mut self.inbox);
@@ -557,6 +559,15 @@ impl Bridge {
             self.distribute(now, port);
         }
         worked
+    }
+
+    /// Returns the first ring to take frames from. Where workers send, a lane may hand out frames
+    /// faster than its port's worker takes them: then those of ring 0 wait there, and what it has no
+    /// room for is lost of its class; rings of guaranteed classes go on.
+    fn first_ring(&self, port: usize) -> usize {
+        let is_fed = |lane: &&Lane| lane.labels().from.contains(&port);
+        let is_jammed = || self.lanes.iter().filter(is_fed).any(Lane::is_jammed);
+        usize::from(self.has_workers && is_jammed())
     }
 
     /// Hands each frame of the inbox to the lanes of the ports that it goes to.

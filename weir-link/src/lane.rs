@@ -132,6 +132,12 @@ impl Lane {
         !self.outbox.is_empty()
     }
 
+    /// Returns whether the port behind is so far behind that what has no guarantee should not come
+    /// in: it would be lost where its class does not matter any more.
+    pub(crate) fn is_jammed(&self) -> bool {
+        self.outbox.len() >= outbox::JAMMED
+    }
+
     /// Returns whether it has been behind its rings for so long that it is overloaded.
     pub(crate) fn is_behind(&self) -> bool {
         self.link.is_overloaded()

@@ -43,12 +43,12 @@ pub struct Part {
 }
 
 impl Part {
-    /// What is taken from the start on.
+    /// A part that is taken from the start on.
     fn first(name: &'static str, bytes: u64) -> Self {
         Self { name, bytes, later: false }
     }
 
-    /// What traffic, changes or readers take.
+    /// A part that traffic, changes or readers take.
     fn later(name: &'static str, bytes: u64) -> Self {
         Self { name, bytes, later: true }
     }
@@ -219,8 +219,10 @@ const PAGE_CLASS_BYTES: u64 = 256 << 10;
 /// Its delays in these 15 minutes, and the most that the page keeps of delays.
 const PAGE_DELAYS_BYTES: u64 = 1 << 20;
 const PAGE_DELAYS_MAX: u64 = 64 << 20;
-/// The page holds a snapshot of the ring twice while it reads it; then its packets and what became
-/// of each, again for a fork. Of packets of 400 bytes it held 4.4 times the ring.
+/// The page takes up to three of the ring's sixteen segments for a moment, which are six times as
+/// long where they are not packed. It holds them twice while it reads them; then their packets and
+/// what became of each, again for a fork: of packets of 400 bytes 4.4 times as much. Together that
+/// is five times the ring.
 const PAGE_RINGS: u64 = 6;
 /// The series of a class in the replays that the page remembers, and the most of all.
 const SERIES_BYTES: u64 = 3 << 20;

@@ -163,6 +163,20 @@ impl FramePool {
         FrameId(slot)
     }
 
+    /// Takes a frame that another view gave away before this one had other memory, from a view of
+    /// that memory.
+    ///
+    /// # Panics
+    /// If the slot is in one of the views already.
+    pub(crate) fn take_from(&mut self, former: &mut Self, passed: PassedFrame) -> FrameId {
+        let id = former.take(passed);
+        let place = Place { offset: 0, ..passed.place };
+        let taken = self.take(PassedFrame { place, ..passed });
+        self.bytes_mut(taken).copy_from_slice(former.bytes(id));
+        former.pass(id);
+        taken
+    }
+
     /// Gives a free slot away; `None` if there is none.
     pub(crate) fn pass_free(&mut self) -> Option<u32> {
         let slot = self.free.pop()?;

@@ -136,6 +136,8 @@ codes! {
     NEVER_YIELDS "W213" Warning "threads that never sleep before all ordinary ones";
     BAD_ALARM "W214" Error "an alarm whose condition cannot be read or watched";
     BAD_RSVP "W215" Error "reservations for which a deployment or its policy has no place";
+    BAD_CIRCUITS "W216" Error "circuits for which no policy has a template, or that find no place";
+    LARGE_PLAN "W217" Warning "a plan that some sites cannot carry";
 
     UNKNOWN_STATEMENT "W401" Error "a word that the imported language does not allow here";
     INCOMPLETE "W402" Error "an imported line that ends too early, or goes on too long";

@@ -151,6 +151,12 @@ impl Value for u64 {
         else {
             unreachable!("{key:?} is no number")
         };
+        if let (Values::WordOr(..), Some(text)) = (key.values, node.value().as_str()) {
+            let message = format!("{text:?} is neither a word of this key nor a number");
+            let cure = format!("{}, or a number from {min} to {max} without quotes", cure(key));
+            report.push(node.draft(&codes::BAD_VALUE, message).cure(cure));
+            return None;
+        }
         node.number(min, max, report)
     }
 }

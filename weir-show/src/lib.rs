@@ -12,6 +12,7 @@ mod chart;
 pub mod comparison;
 pub mod flent;
 mod form;
+mod joined;
 pub mod look;
 mod page;
 mod picture;

@@ -1,6 +1,7 @@
 //! A picture: parts below each other, each with a legend and plots, two in a row.
 
 use crate::chart::{self, Area, FINE, Failure, Frame, fine, text};
+use crate::joined::joined;
 use crate::look::{COLOURS, DARK, GREY};
 use crate::plot::{Plot, Style};
 use plotters::prelude::*;
@@ -219,7 +220,7 @@ fn paint<T>(
     // Drawn larger than it is shown, since the library draws at whole pixels.
     let drawn_at = format!("<svg width=\"{}\" height=\"{}\"", fine(width), fine(height));
     let shown_at = format!("<svg width=\"{width}\" height=\"{height}\"");
-    Ok((svg.replacen(&drawn_at, &shown_at, 1), drawn))
+    Ok((joined(&svg).replacen(&drawn_at, &shown_at, 1), drawn))
 }
 
 /// Gives an SVG a name for those who do not see it, and a style sheet.

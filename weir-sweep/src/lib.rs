@@ -21,4 +21,4 @@ pub mod table;
 pub use design::{Axis, Design, Method};
 pub use journal::Journal;
 pub use summary::Summary;
-pub use sweep::{Done, Instead, Spec, Sweep};
+pub use sweep::{Done, Instead, Planned, Spec, Sweep};

@@ -86,6 +86,36 @@ mod bits {
     }
 }
 
+/// A run of a sweep: its scenario, and the texts that it is read from.
+pub struct Planned<'a> {
+    scenario: Scenario,
+    edited: Edited,
+    files: &'a BTreeMap<PathBuf, Vec<u8>>,
+}
+
+impl Planned<'_> {
+    /// Returns what is run.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// Returns the text of the scenario.
+    pub fn text(&self) -> String {
+        self.edited.scenario()
+    }
+
+    /// Reads a file that it names.
+    ///
+    /// # Errors
+    /// When it names no such file.
+    pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        match self.edited.policy(path) {
+            Some(text) => Ok(text.into_bytes()),
+            None => held(self.files, path),
+        }
+    }
+}
+
 /// A sweep that can be run.
 pub struct Sweep {
     spec: Spec,
@@ -304,6 +334,28 @@ impl Sweep {
         done
     }
 
+    /// Returns a run as it is before it is made.
+    ///
+    /// # Errors
+    /// With the findings on its policy.
+    pub fn planned(&self, run: usize) -> Result<Planned<'_>, String> {
+        let (point, replication) = self.place(run);
+        let mut scenario = self.scenario(point)?;
+        scenario.seed = self.seed.wrapping_add(replication as u64);
+        Ok(Planned { scenario, edited: self.edited(point)?, files: &self.spec.files })
+    }
+
+    /// Returns the texts of a point.
+    fn edited(&self, point: usize) -> Result<Edited, String> {
+        let mut edited = self.base.clone();
+        let read = |path: &Path| held(&self.spec.files, path);
+        let named = |path: &Path| read(path).map_err(|error| error.to_string());
+        for (axis, value) in self.spec.design.axes.iter().zip(&self.points[point]) {
+            edited.set(&axis.key, value, &named)?;
+        }
+        Ok(edited)
+    }
+
     /// Returns the scenario of a point.
     fn scenario(&self, point: usize) -> Result<Scenario, String> {
         self.checked(point, None).map(|(scenario, _)| scenario)
@@ -311,12 +363,8 @@ impl Sweep {
 
     /// Returns the scenario of a point with the warnings on it, which call it `name`.
     fn checked(&self, point: usize, name: Option<&str>) -> Result<(Scenario, String), String> {
-        let mut edited = self.base.clone();
+        let edited = self.edited(point)?;
         let read = |path: &Path| held(&self.spec.files, path);
-        let named = |path: &Path| read(path).map_err(|error| error.to_string());
-        for (axis, value) in self.spec.design.axes.iter().zip(&self.points[point]) {
-            edited.set(&axis.key, value, &named)?;
-        }
         let Outcome { plan, mut findings, mut sources } = parse(name, &edited, &read);
         let least = if plan.is_some() { Severity::Warning } else { Severity::Error };
         findings.retain(|finding| finding.severity >= least);

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use weir_daemon::keeper::found::Found;
-use weir_daemon::up::api;
+use weir_daemon::up::{api, circuits};
 use weir_gateway::site;
 use weir_link::deploy;
 use weir_link::memory::{self, Part};
@@ -219,8 +219,11 @@ fn check_deployment(page: &Page<'_>, outcome: &Outcome<Deployment>, bounds: bool
     let files = plan.map(deploy::missing).unwrap_or_default();
     let user = plan.and_then(deploy::missing_user);
     let api = plan.and_then(|plan| api::read(plan, site::check).err());
-    let api = api.map(|why| format!("`weir up` will not start: {why}"));
-    let is_wrong = api.is_some() && plan.is_some_and(api::is_here);
+    let secret = plan.and_then(|plan| circuits::check(plan).err());
+    let is_wrong = api.is_some() && plan.is_some_and(api::is_here)
+        || secret.is_some() && plan.is_some_and(circuits::is_here);
+    let refused = api.into_iter().chain(secret);
+    let api: Vec<_> = refused.map(|why| format!("`weir up` will not start: {why}")).collect();
     if output.format == Format::Json {
         let bounds = rows.as_ref().map(|rows| rows.iter().map(RowFigures::of).collect());
         let memory = Some(memory);

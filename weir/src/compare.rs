@@ -2,9 +2,12 @@
 
 use crate::output::{Exit, Format, Output};
 use crate::picture::{Files, flent_file, flent_files, picture_file};
+use crate::runs::{self, OfComparison};
 use crate::sim::{count_bar, memory, scenario};
-use crate::{Run, whole_file};
+use crate::view::Page;
+use crate::{Run, input, whole_file};
 use std::path::PathBuf;
+use std::sync::Arc;
 use weir_core::units::Bytes;
 use weir_host::signals::StopSignal;
 use weir_show::comparison;
@@ -54,6 +57,10 @@ pub struct Compare {
     /// scheduler's before its ending: `x-cbq.flent.gz` for `x.flent.gz`.
     #[arg(long, value_name = "FILE.flent.gz", value_parser = flent_file())]
     flent: Option<PathBuf>,
+    /// Then shows the comparison in the browser, with the front of any two figures, and each run as
+    /// `weir view` shows it: prints the address of the page and serves it until Ctrl-C.
+    #[arg(long)]
+    view: bool,
     /// The most memory that the runs may be expected to need; by default the free memory.
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
@@ -87,6 +94,10 @@ impl Compare {
         let files = Files::open(self.plot.as_deref(), None)?;
         let keywords: Vec<_> = schedulers.iter().map(|entry| entry.descriptor.keyword).collect();
         let flents = self.flent.as_deref().map(|path| flent_files(path, &keywords)).transpose()?;
+        let page = self.view.then(|| Page::bind(None)).transpose()?;
+        if page.is_some() {
+            output.json_by_line();
+        }
         let stop = StopSignal::install().map_err(|error| error.to_string())?;
         let bar = count_bar(count);
         let replications = self.replications as usize;
@@ -119,6 +130,13 @@ impl Compare {
             return Ok(Exit::Interrupted);
         }
         let refused = compared.rows.iter().any(|row| row.refused.is_some());
+        if let Some(page) = page {
+            let bytes = input::read(&self.scenario).map_err(|error| error.to_string())?;
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let (scenario, written) = (scenario.clone(), (self.scenario.clone(), text));
+            let shown = OfComparison { comparison: compared, scenario, written };
+            runs::show(Arc::new(shown), page, output)?;
+        }
         Ok(if refused { Exit::Faults } else { Exit::Clean })
     }
 }

@@ -129,7 +129,7 @@ fn of_link(socket: &Path) -> Result<What, String> {
     let contact = Arc::new(ByPath::new(None, Some(socket.to_owned())));
     let api = Api::new(NAME, Arc::clone(&contact) as _, Site::Local);
     let live = Live::start(NAME, contact).map_err(|error| error.to_string())?;
-    Ok((Arc::new(live), Some(api)))
+    Ok(What::Source(Arc::new(live), Some(api)))
 }
 
 /// Returns the run as the page shows it.
@@ -137,7 +137,7 @@ fn both(whole: Whole) -> Result<What, String> {
     let Whole { record, direction, simulated } = whole;
     let record = Record::of_bytes("demo", record)?;
     let both = Both { record, direction: direction.to_owned(), simulated };
-    Ok((Arc::new(both), None))
+    Ok(What::Source(Arc::new(both), None))
 }
 
 /// Says how to see the same in the browser.

@@ -5,7 +5,7 @@ use crate::output::{Exit, Format, Output};
 use crate::{Run, input};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use weir_daemon::up::api;
+use weir_daemon::up::{api, circuits};
 use weir_gateway::site;
 use weir_link::doctor::{Facts, Finding, Level, Wakeup, Wanted, examine};
 use weir_link::memory;
@@ -115,6 +115,7 @@ fn wanted(path: &Path, output: &Output) -> Result<Wanted, Exit> {
     let deployment = outcome.plan.expect("without errors there is a plan");
     let memory = memory::forecast(&deployment, memory::mtu_now).total();
     let refused = api::read(&deployment, site::check).err();
+    let refused = refused.or_else(|| circuits::check(&deployment).err());
     Ok(Wanted { refused, ..Wanted::of(&deployment, memory) })
 }
 

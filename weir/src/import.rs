@@ -46,8 +46,8 @@ pub struct Import {
     /// With `--from-kernel`: in the network namespace of this name (`ip netns`).
     #[arg(long, value_name = "NAME", requires = "from_kernel")]
     netns: Option<String>,
-    /// With `tc`: run a script in a sandbox, and import the commands that it gives. All that follows
-    /// are its arguments, so options such as `--out` stand before it.
+    /// With `tc`: run a script in a sandbox, and import the commands that it gives. All that
+    /// follows are its arguments, so options such as `--out` stand before it.
     #[arg(long, value_name = "SCRIPT", num_args = 1.., allow_hyphen_values = true,
           conflicts_with = "file")]
     run: Vec<OsString>,

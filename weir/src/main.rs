@@ -3,12 +3,13 @@
 //! A new verb is a file `src/NAME.rs` with a `clap::Args` type that implements [`Run`], and its
 //! line in `verbs` below. `weir-cli` has what all verbs share: `output` (format, colour, exit
 //! codes), `input` and `whole_file` (the files that a user names) and `picture`. `change.rs` has
-//! what the verbs that change a link share, `link.rs` finds the link.
+//! what the verbs that change a link share, `link.rs` finds the link, `runs.rs` shows many runs.
 
 mod change;
 mod kind;
 mod link;
 mod python;
+mod runs;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use output::{Exit, Format, Output};
@@ -79,6 +80,7 @@ verbs! {
         forward::Forward,
         gateway::Gateway,
         rsvp::Rsvp,
+        circuits::Circuits,
         restart::Restart,
         stop::Stop,
         status::Status,

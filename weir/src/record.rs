@@ -49,7 +49,10 @@ impl Run for Record {
     fn run(self, output: &Output) -> Exit {
         let for_ms = self.seconds.map(|time| time.as_millis() as u64);
         let link = Link { name: self.name, control: self.control };
-        let request = if self.last { Request::Snapshot {} } else { Request::Record { for_ms } };
+        let request = match self.last {
+            true => Request::Snapshot { from_ms: None, to_ms: None },
+            false => Request::Record { for_ms },
+        };
         save(&link, &request, &self.output, output)
     }
 }

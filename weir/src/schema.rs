@@ -161,10 +161,19 @@ fn template(class: &Map<String, Value>) -> Value {
             "type": "boolean", "default": false,
             "description": "Whether rows of one name are one class, with the rules of all.",
         },
+        "circuits": {
+            "type": "boolean", "default": false,
+            "description": "Whether its rows are circuits that come and go \
+                            (`[deployment.circuits]`), in place of `list` and `name`.",
+        },
         "class": closed(values),
     })));
     template["properties"]["class"]["description"] = json!("The keys of each class.");
-    template["required"] = json!(["list", "name", "class"]);
+    template["required"] = json!(["class"]);
+    template["anyOf"] = json!([
+        { "required": ["list", "name"] },
+        { "properties": { "circuits": { "const": true } }, "required": ["circuits"] },
+    ]);
     template
 }
 
@@ -225,6 +234,7 @@ fn common_class() -> Map<String, Value> {
         "queues": { "type": "integer", "minimum": 1, "maximum": 2048 },
         "places": places(),
         "place": { "type": "integer", "minimum": 0, "maximum": PLACES_MAX - 1 },
+        "note": { "type": "string" },
         "oversubscribe": { "type": "boolean" },
         "arrival": arrival,
         "window": quantity(&[Bytes], "The TCP window of the single flow that it carries."),

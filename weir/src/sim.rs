@@ -3,20 +3,20 @@
 pub mod bounds;
 pub mod memory;
 mod packets;
-mod record;
+pub mod record;
 
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::picture::{Files, flent_file, picture_file};
-use crate::whole_file;
+use crate::whole_file::{self, WholeFile};
 use crate::{Run, input};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use indicatif::{ProgressBar, ProgressStyle};
 use memory::Runs;
 use packets::Trace;
-use record::Recording;
+use record::{Recording, Written as Texts};
 use std::fs::File;
-use std::io::{BufReader, IsTerminal, stderr};
+use std::io::{BufReader, BufWriter, IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use weir_cli::rows::{self, Rows};
 use weir_core::units::{Bytes, Duration, Instant};
@@ -241,7 +241,7 @@ impl Sim {
                 if let Some(timelines) = &mut timelines {
                     timelines.add(fate);
                 }
-                if let Some(record) = &mut record {
+                if let Some((_, record)) = &mut record {
                     record.add(fate);
                 }
                 // Packets that wait at the end are only drawn and recorded.
@@ -269,7 +269,7 @@ impl Sim {
             }
         };
         trace.map(Trace::finish).transpose()?;
-        record.map(|record| record.end(output)).transpose()?;
+        record.map(|record| self.end_record(record, output)).transpose()?;
         rows.map(Rows::finish).transpose()?;
         let tracks = timelines.map(Timelines::finish);
         tracks.map(|tracks| files.write(&tracks, report.segments.as_ref())).transpose()?;
@@ -281,10 +281,40 @@ impl Sim {
         Ok(keeping.map_or(Exit::Clean, |keeping| bounds::print(&keeping.holding(), output)))
     }
 
-    /// Returns an empty record if one is wanted.
-    fn recording(&self, scenario: &Scenario) -> Result<Option<Recording>, String> {
-        let record = self.record.as_deref();
-        record.map(|path| Recording::create(path, (scenario, &self.scenario))).transpose()
+    /// Returns an empty record and its file, if one is wanted.
+    fn recording(&self, scenario: &Scenario) -> Result<Option<(WholeFile, Recording)>, String> {
+        let Some(path) = &self.record else { return Ok(None) };
+        if self.scenario == Path::new("-") {
+            return Err("--record reads the scenario's policies: name a file".to_owned());
+        }
+        let name = self.scenario.display().to_string();
+        let cannot = |error| whole_file::cannot("read", &name, &error);
+        let bytes = input::read(&self.scenario).map_err(cannot)?;
+        let (text, read) = (String::from_utf8_lossy(&bytes), &input::read_named);
+        let texts = Texts { text: &text, name: &self.scenario, read, scheduler: None };
+        let recording = Recording::of(scenario, texts)?;
+        let file = WholeFile::create(path).map_err(|error| error.to_string())?;
+        Ok(Some((file, recording)))
+    }
+
+    /// Writes the record, says on standard error how to see it, and warns if packets came to
+    /// another class than in the run.
+    fn end_record(
+        &self,
+        (file, record): (WholeFile, Recording),
+        output: &Output,
+    ) -> Result<(), String> {
+        let (file, others) = record.finish(BufWriter::new(file))?;
+        file.into_inner().map_err(|error| error.to_string())?.keep()?;
+        let name = self.record.as_deref().unwrap_or(Path::new("")).display();
+        if output.format == Format::Text {
+            output.warn(&format!("{name} has every packet: `weir view {name}` shows it"));
+        }
+        if others > 0 {
+            let what = "packets have another class in the record than in the run";
+            output.warn(&format!("--record: {others} {what}"));
+        }
+        Ok(())
     }
 
     /// Returns empty timelines if a picture is wanted of them.

@@ -1,5 +1,6 @@
 //! `weir status`: shows the counters of a running link.
 
+mod circuits;
 pub mod hosts;
 mod left_out;
 mod plot;
@@ -39,15 +40,15 @@ pub struct Status {
     /// The control socket, instead of the one found by the name.
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Show the last second, or reservations, again and again, until Ctrl-C or the link ends: on a
-    /// terminal in place, in a pipe one after the other. With `--format json` a line is a whole
-    /// status.
+    /// Show the last second, reservations or circuits, again and again, until Ctrl-C or the link
+    /// ends: on a terminal in place, in a pipe one after the other. With `--format json` a line is
+    /// a whole status.
     #[arg(long, group = "repeated")]
     watch: bool,
     /// Look at the link for a while and draw what each class sent, what waited and was dropped, and
     /// how long packets took, as .svg, .png or .html, by the name; then show it as it is.
     #[arg(long, value_name = "FILE.svg|png|html", group = "repeated",
-        conflicts_with = "reservations", value_parser = picture_file())]
+        conflicts_with_all = ["reservations", "circuits"], value_parser = picture_file())]
     plot: Option<PathBuf>,
     /// With --plot: for how long; Ctrl-C ends it earlier, with what was seen [default: 10s].
     #[arg(long = "for", value_name = "TIME", value_parser = interval, requires = "plot")]
@@ -56,6 +57,10 @@ pub struct Status {
     /// without a refresh.
     #[arg(long, conflicts_with_all = ["class", "top", "sort"])]
     reservations: bool,
+    /// Show circuits that come and go instead: how many are shaped, which are not and why, and
+    /// hosts that no circuit has.
+    #[arg(long, conflicts_with_all = ["class", "top", "sort", "reservations"])]
+    circuits: bool,
     /// The time between two of them, or between two points [default: 1s, with --plot 250ms].
     #[arg(long, value_name = "TIME", value_parser = interval, requires = "repeated")]
     interval: Option<Duration>,
@@ -78,7 +83,7 @@ struct Classes {
     #[arg(long, value_name = "KEY", value_parser = sort_key)]
     sort: Option<Sort>,
     /// At most so many classes, those that sent most in the last second unless there is a `--sort`;
-    /// or sessions [default: 1000].
+    /// or sessions or circuits [default: 1000].
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
     /// Below each class in which hosts take turns, the N hosts that sent most: what each sent, what
@@ -133,7 +138,7 @@ impl Classes {
 
 impl Run for Status {
     fn run(self, output: &Output) -> Exit {
-        let repeated = self.watch || self.plot.is_some() || self.reservations;
+        let repeated = self.watch || self.plot.is_some() || self.reservations || self.circuits;
         let is_default = !repeated && self.classes.is_default();
         if self.control.is_none() && self.name.is_none() && is_default {
             return list(output);
@@ -150,6 +155,16 @@ impl Run for Status {
             return output.refuse(&error);
         }
         let interval = self.interval.unwrap_or(INTERVAL);
+        if self.circuits {
+            let look = || circuits::fetch(&find()?, query.limit);
+            return match self.watch {
+                true => watch::watch(look, |seen| circuits::text(seen), interval, output),
+                false => look().map_or_else(
+                    |error| output.refuse(&error),
+                    |circuits| circuits::show(&circuits, output),
+                ),
+            };
+        }
         if self.reservations {
             let look = || sessions::fetch(&find()?, query.limit);
             return match self.watch {

@@ -4,8 +4,10 @@ mod drawn;
 
 use crate::output::{Exit, Format, Output};
 use crate::picture::{self, Files};
+use crate::runs::OfSweep;
 use crate::sim::count_bar;
-use crate::{Run, python, whole_file};
+use crate::view::Page;
+use crate::{Run, python, runs, whole_file};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -33,6 +35,10 @@ pub struct Sweep {
     /// the others and intervals of 95 %.
     #[arg(long, value_name = "FILE.svg|png|html", value_parser = picture::picture_file())]
     plot: Option<PathBuf>,
+    /// Then shows the table in the browser, with the front of any two metrics, and each run as
+    /// `weir view` shows it: prints the address of the page and serves it until Ctrl-C.
+    #[arg(long)]
+    view: bool,
     /// The engine of the runs: threads of this process, or a cluster of Ray, by Python's module
     /// `weir`.
     #[arg(long, value_enum, default_value_t = Engine::Local)]
@@ -75,6 +81,13 @@ impl Run for Sweep {
             Ok(picture) => picture,
             Err(why) => return output.refuse(&why),
         };
+        let page = match self.view.then(|| Page::bind(None)).transpose() {
+            Ok(page) => page,
+            Err(why) => return output.refuse(&why),
+        };
+        if page.is_some() {
+            output.json_by_line();
+        }
         let runs = Arc::new(runs);
         let done = match self.engine {
             Engine::Local => self.local(&runs, &out, output),
@@ -84,7 +97,11 @@ impl Run for Sweep {
             (Exit::Clean, Some(_)) => drawn(&runs, &out, picture).map(|()| exit),
             _ => Ok(exit),
         });
-        drawn.unwrap_or_else(|why| output.refuse(&why))
+        let shown = drawn.and_then(|exit| match (exit, page) {
+            (Exit::Clean, Some(page)) => self.show(runs, &out, (page, output)),
+            _ => Ok(exit),
+        });
+        shown.unwrap_or_else(|why| output.refuse(&why))
     }
 }
 
@@ -126,6 +143,19 @@ impl Sweep {
         table::write(out, runs, &done)?;
         journal.remove()?;
         Ok(show(runs, &done, output))
+    }
+
+    /// Shows the finished table in the browser.
+    fn show(
+        &self,
+        sweep: Arc<Runs>,
+        out: &Path,
+        (page, output): (Page, &Output),
+    ) -> Result<Exit, String> {
+        let done = table::read(out, &sweep)?.unwrap_or_default();
+        let summary = Summary::of(&sweep, &done);
+        let name = self.file.file_name().unwrap_or_default().display().to_string();
+        runs::show(Arc::new(OfSweep { name, sweep, summary }), page, output)
     }
 
     /// Lets Python's module do it, which knows Ray.

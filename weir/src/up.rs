@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_daemon::events::write::Form;
 use weir_daemon::keeper::found::Found;
-use weir_daemon::up::api;
+use weir_daemon::up::{api, circuits};
 use weir_daemon::up::console::{Console, Start};
 use weir_daemon::up::reading::{Checked, Reading};
 use weir_daemon::up::{self, End, UpConfig};
@@ -60,6 +60,9 @@ impl Run for Up {
             // A service that starts again and again would not cure that.
             Err(why) => return output.fault(&why),
         };
+        if let Err(why) = circuits::check(deployment) {
+            return output.fault(&why);
+        }
         let is_json = output.format == Format::Json;
         let config = UpConfig {
             path: self.deployment,

@@ -20,6 +20,7 @@ use weir_gateway::http::talk::Patience;
 use weir_gateway::live::Live;
 use weir_gateway::live::contact::ByPath;
 use weir_gateway::page::{self, Page as Shown};
+use weir_gateway::runs::{self, Runs};
 use weir_gateway::site::Web;
 use weir_gateway::source::Source;
 use weir_host::signals::StopSignal;
@@ -64,7 +65,7 @@ impl View {
     fn show(self, output: &Output) -> Result<Exit, String> {
         let file = self.shown.as_ref().map(Path::new).filter(|path| path.is_file());
         if let Some(file) = file.filter(|_| self.control.is_none()) {
-            return self.serve((weir_gateway::of_file(file)?, None), output);
+            return self.serve(What::Source(weir_gateway::of_file(file)?, None), output);
         }
         let contact = ByPath::new(self.shown.clone(), self.control.clone());
         let socket = contact.find()?;
@@ -83,7 +84,7 @@ impl View {
         let contact = Arc::new(contact);
         let api = Api::new(&name, Arc::clone(&contact) as _, Site::Local);
         let live = Live::start(&name, contact).map_err(|error| error.to_string())?;
-        self.serve((Arc::new(live), Some(api)), output)
+        self.serve(What::Source(Arc::new(live), Some(api)), output)
     }
 
     /// Serves the page of a source until a signal comes.
@@ -101,8 +102,13 @@ impl View {
     }
 }
 
-/// The source of a page, and the API of the link behind it if there is one.
-pub type What = (Arc<dyn Source>, Option<Arc<Api>>);
+/// The content of a page.
+pub enum What {
+    /// A source, and the API of the link behind it if there is one.
+    Source(Arc<dyn Source>, Option<Arc<Api>>),
+    /// The table of many runs, and each of them.
+    Runs(Arc<dyn Runs>),
+}
 
 /// The address of a page, which is not served yet.
 pub struct Page {
@@ -153,7 +159,7 @@ impl Page {
     /// When it cannot be served, or what is called says so.
     pub fn serve(
         self,
-        (source, of_link): What,
+        shown: What,
         (stop, output): (&StopSignal, &Output),
         once_served: impl FnOnce() -> Result<(), String>,
     ) -> Result<Exit, String> {
@@ -161,7 +167,11 @@ impl Page {
         let Self { api, listener, .. } = self;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         let web = Arc::new(Web::new(&api)?);
-        let router = Shown::new(source, of_link, Site::Web(Arc::clone(&web))).router();
+        let site = Site::Web(Arc::clone(&web));
+        let router = match shown {
+            What::Source(source, of_link) => Shown::new(source, of_link, site).router(),
+            What::Runs(runs) => runs::router(runs, site),
+        };
         let start = || {
             let (clients_max, patience) = (page::CLIENTS_MAX, Patience::default());
             let listener = serve::listener(listener.into())?;

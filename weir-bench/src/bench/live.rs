@@ -544,7 +544,7 @@ mod tests {
     #[test]
     fn ratios_are_taken_round_by_round() {
         let scheduler = "htb".to_owned();
-        let forwarder = Forwarder::Weir { port: "afpacket", scheduler, classes: 100 };
+        let forwarder = Forwarder::Weir { port: "afpacket", scheduler, classes: 100, workers: 1 };
         // What the loop works for a frame counts, not what the sender sent.
         let sample = |kpps, busy_micros| Sample { kpps, busy_micros, ..Sample::default() };
         let fifo = [sample(1.0, 0.9), sample(1.0, 1.9), sample(1.0, 0.5)];

@@ -462,7 +462,7 @@ fn on_behalf(right: &str, more: &str, refusals: usize) -> (String, Vec<Refused>)
         act: Box::new(|request, peer| {
             assert_eq!((peer.uid, peer.user), (None, None), "it acts for another client");
             match request {
-                Request::Snapshot {} => Reply {
+                Request::Snapshot { .. } => Reply {
                     tail: Some(Box::new(|out, _| {
                         out.write_all(b"first").map_err(|error| error.to_string())?;
                         Err("the disk is gone".to_owned())

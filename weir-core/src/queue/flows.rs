@@ -16,7 +16,7 @@
 //! is that of its chain plus, if the leaf's first packet is its own, that packet.
 
 use super::Limit;
-use super::hosts::{HOSTS_MAX, HostAccounts, Hosts, HostsPlan};
+use super::hosts::{HOSTS_MAX, HostAccounts, Hosts, HostsPlan, LateHosts};
 use super::ring::{Ring, RingPlan};
 use super::store::{NONE, Slot};
 use crate::account::Count;
@@ -25,7 +25,6 @@ use crate::packet::Host;
 use crate::random::Random;
 use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Duration};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The flow queues of one leaf.
@@ -77,7 +76,7 @@ pub(super) enum Order {
 enum Turns {
     Rounds(Rounds),
     Ring(Ring),
-    Hosts(Box<Hosts>),
+    Hosts(LateHosts),
 }
 
 /// The packets of one flow in a leaf.
@@ -174,7 +173,7 @@ impl FlowQueues {
         }
         self.joined = Some(number);
         match &mut self.turns {
-            Turns::Hosts(hosts) => hosts.join(number, entry.charged, began),
+            Turns::Hosts(hosts) => hosts.get_mut().join(number, entry.charged, began),
             _ if number == 0 => {}
             Turns::Rounds(rounds) => rounds.join(number),
             Turns::Ring(ring) => ring.join(number),
@@ -185,6 +184,7 @@ impl FlowQueues {
     /// has in place of a hash; `None` elsewhere.
     pub(super) fn assign(&mut self, host: Host, flow: u32) -> Option<u16> {
         let Turns::Hosts(hosts) = &mut self.turns else { return None };
+        let hosts = hosts.get_mut();
         if self.flows.is_empty() {
             hosts.begin(&mut self.flows);
         }
@@ -201,13 +201,13 @@ impl FlowQueues {
     /// do not take turns.
     pub fn hosts(&self, most: usize) -> Option<HostAccounts> {
         let Turns::Hosts(hosts) = &self.turns else { return None };
-        Some(hosts.accounts(most))
+        Some(hosts.with(|hosts| hosts.accounts(most)))
     }
 
     /// Records for how long the leaf's first packet waited, which leaves.
     pub(super) fn waited(&mut self, time: Duration) {
         if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.waited(self.first, time);
+            hosts.get_mut().waited(self.first, time);
         }
     }
 
@@ -244,7 +244,7 @@ impl FlowQueues {
                 flow.head != NONE
             }),
             Turns::Ring(ring) => ring.choose(),
-            Turns::Hosts(hosts) => hosts.choose(flows),
+            Turns::Hosts(hosts) => hosts.get_mut().choose(flows),
         };
         self.make_first(slots, chosen.expect("a flow that holds packets is listed"))
     }
@@ -284,7 +284,7 @@ impl FlowQueues {
             Turns::Rounds(rounds) => rounds.charge(self.first, u64::from(charged)),
             // It is charged when the packet is chosen.
             Turns::Ring(_) => {}
-            Turns::Hosts(hosts) => hosts.left(self.first, charged, true),
+            Turns::Hosts(hosts) => hosts.get_mut().left(self.first, charged, true),
         }
         self.forget_first(charged);
     }
@@ -292,7 +292,7 @@ impl FlowQueues {
     /// Records that the leaf's first packet was dropped. That costs its flow no deficit.
     pub(super) fn dropped_first(&mut self, charged: u32) {
         if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.left(self.first, charged, false);
+            hosts.get_mut().left(self.first, charged, false);
         }
         self.forget_first(charged);
     }
@@ -320,7 +320,7 @@ impl FlowQueues {
         };
         let charged = slots[slot as usize].entry.charged;
         if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.left(flow, charged, false);
+            hosts.get_mut().left(flow, charged, false);
         }
         let row = &mut self.flows[flow as usize];
         row.overflowed = row.overflowed.saturating_add(1);
@@ -414,7 +414,7 @@ impl FlowQueues {
             Turns::Rounds(rounds) if self.held.packets > 0 => rounds.clear(),
             Turns::Hosts(hosts) if self.held.packets > 0 => {
                 hosts.clear(&mut self.flows);
-                hosts.forget_packets();
+                hosts.get_mut().forget_packets();
             }
             Turns::Rounds(_) | Turns::Hosts(_) => {}
         }
@@ -430,7 +430,7 @@ impl FlowQueues {
     fn number(&mut self, hash: u16) -> u32 {
         if let Turns::Hosts(hosts) = &mut self.turns {
             if self.flows.is_empty() {
-                hosts.begin(&mut self.flows);
+                hosts.get_mut().begin(&mut self.flows);
             }
             debug_assert!((hash as usize) < self.flows.len(), "a label has the number of a flow");
             return u32::from(hash);
@@ -461,7 +461,7 @@ impl FlowQueues {
 
     fn unchain(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
         if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.took(flow);
+            hosts.get_mut().took(flow);
         }
         let flow = &mut self.flows[flow as usize];
         let slot = flow.head;
@@ -515,7 +515,7 @@ impl FlowQueues {
         let rounds = match &self.turns {
             Turns::Rounds(rounds) => rounds,
             Turns::Ring(_) => return longest.0,
-            Turns::Hosts(hosts) => return self.longest_of_hosts(hosts),
+            Turns::Hosts(hosts) => return hosts.with(|hosts| self.longest_of_hosts(hosts)),
         };
         let listed = rounds.iter().map(|(flow, _)| flow);
         for flow in core::iter::once(0).chain(listed) {
@@ -552,7 +552,7 @@ impl Turns {
         match order {
             Order::Rounds(rules, quantum) => Turns::Rounds(Rounds::new(0, quantum, rules)),
             Order::Ring(plan) => Turns::Ring(Ring::new(plan)),
-            Order::Hosts(plan) => Turns::Hosts(Box::new(Hosts::new(plan))),
+            Order::Hosts(plan) => Turns::Hosts(LateHosts::new(plan)),
         }
     }
 }
@@ -562,7 +562,7 @@ impl State for Turns {
         match self {
             Turns::Rounds(rounds) => rounds.save(to),
             Turns::Ring(ring) => ring.save(to),
-            Turns::Hosts(hosts) => hosts.save(to),
+            Turns::Hosts(hosts) => hosts.with(|hosts| hosts.save(to)),
         }
     }
 
@@ -570,7 +570,7 @@ impl State for Turns {
         match self {
             Turns::Rounds(rounds) => rounds.load(from),
             Turns::Ring(ring) => ring.load(from),
-            Turns::Hosts(hosts) => hosts.load(from),
+            Turns::Hosts(hosts) => hosts.get_mut().load(from),
         }
     }
 }
@@ -610,7 +610,7 @@ impl FlowQueues {
             return;
         }
         if let Turns::Hosts(hosts) = turns {
-            hosts.save_tables(to);
+            hosts.with(|hosts| hosts.save_tables(to));
         } else {
             let mut parts = alloc::vec![0; flows.len()];
             for (part, &number) in numbers.iter().enumerate().filter(|row| *row.1 > 0) {
@@ -634,7 +634,7 @@ impl FlowQueues {
             return Ok(());
         }
         match &mut self.turns {
-            Turns::Hosts(hosts) => hosts.load_tables(&mut self.flows, count, from)?,
+            Turns::Hosts(hosts) => hosts.get_mut().load_tables(&mut self.flows, count, from)?,
             _ => self.load_numbers(count, from)?,
         }
         self.flows.load(from)?;
@@ -682,7 +682,7 @@ impl FlowQueues {
     pub(super) fn put_back(&mut self, slots: &mut [Slot], slot: u32, flow: usize) {
         self.count(flow as u32, slots[slot as usize].entry.charged);
         if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.put_back(flow as u32);
+            hosts.get_mut().put_back(flow as u32);
         }
         let flow = &mut self.flows[flow];
         let before = core::mem::replace(&mut flow.tail, slot);
@@ -695,7 +695,7 @@ impl FlowQueues {
 
     fn count(&mut self, flow: u32, charged: u32) {
         if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.count(flow, charged);
+            hosts.get_mut().count(flow, charged);
         }
         let flow = &mut self.flows[flow as usize];
         flow.packets += 1;
@@ -719,7 +719,7 @@ impl FlowQueues {
                 let is_first = self.chosen.is_some() && self.first as usize == flow;
                 ring.packets(flow as u32) == row.packets - u32::from(is_first)
             }),
-            Turns::Hosts(hosts) => hosts.is_sound(&self.flows),
+            Turns::Hosts(hosts) => hosts.with(|hosts| hosts.is_sound(&self.flows)),
         };
         self.held.packets == u64::from(packets) && is_chosen && turns
     }

@@ -8,10 +8,10 @@
 //! host, for all of these. Such packets are counted.
 //!
 //! A flow that becomes backlogged while its host waits for a turn may send one packet ahead of all
-//! turns, on credit: if the flow is new or the packet fits into what is left of its quantum, and the
-//! host owes less than a quantum. If the host owes more, it sends that packet first in the host's next turn. Host
-//! and flow are charged. So the wait of a sparse flow does not grow with the number of hosts and
-//! flows, and all share as without it.
+//! turns, on credit: if the flow is new or the packet fits into what is left of its quantum, and
+//! the host owes less than a quantum. If the host owes more, it sends that packet first in the
+//! host's next turn. Host and flow are charged. So the wait of a sparse flow does not grow with the
+//! number of hosts and flows, and all share as without it.
 //!
 //! Invariants: a host that holds packets, and each of its flows that does, is listed; the packets
 //! of a host are the sum of those of its flows.
@@ -25,6 +25,7 @@ use crate::packet::Host;
 use crate::random::Random;
 use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Duration};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -133,6 +134,37 @@ pub struct HostAccounts {
     pub others: HostAccount,
     /// Packets that found the tables full of busy hosts or flows, and so shared one queue.
     pub crowded: u64,
+}
+
+/// The tables of a leaf, made with its first packet: of many leaves most never have one.
+pub(super) struct LateHosts {
+    plan: HostsPlan,
+    made: Option<Box<Hosts>>,
+}
+
+impl LateHosts {
+    pub(super) fn new(plan: HostsPlan) -> Self {
+        Self { plan, made: None }
+    }
+
+    pub(super) fn get_mut(&mut self) -> &mut Hosts {
+        self.made.get_or_insert_with(|| Box::new(Hosts::new(self.plan)))
+    }
+
+    /// Asks the tables something; those that were not made yet are as new ones.
+    pub(super) fn with<T>(&self, ask: impl FnOnce(&Hosts) -> T) -> T {
+        match &self.made {
+            Some(hosts) => ask(hosts),
+            None => ask(&Hosts::new(self.plan)),
+        }
+    }
+
+    /// See [`Hosts::clear`].
+    pub(super) fn clear(&mut self, flows: &mut [Flow]) {
+        if let Some(hosts) = &mut self.made {
+            hosts.clear(flows);
+        }
+    }
 }
 
 impl Hosts {

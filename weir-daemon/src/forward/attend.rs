@@ -97,7 +97,7 @@ impl ForwarderLoop {
             }
             Order::Restarted(outcome) => self.requests.restarted(outcome),
             Order::Texts(read) => self.requests.take_texts(read),
-            Order::Questions(channel) => self.requests.take_questions(channel),
+            Order::Questions(whom, channel) => self.requests.take_questions(whom, channel),
             // The keeper has written it down.
             Order::Reported(event) => self.health.pass_on(*event),
             Order::Lost(loss) => {

@@ -139,9 +139,17 @@ pub fn prepare(
             Err(why) => Reply::error(why),
         },
         Request::Record { for_ms } => follow(recorder.record(for_ms.map(Duration::from_millis))),
-        Request::Snapshot {} => follow(recorder.snapshot()),
+        Request::Snapshot { from_ms, to_ms } => follow(recorder.snapshot(*from_ms, *to_ms)),
         Request::Reservations { limit } => match questions.ask(*limit) {
             Ok(reservations) => Answer::Reservations(Box::new(reservations)).into(),
+            Err(why) => Reply::error(why),
+        },
+        Request::Circuits { limit } => match questions.circuits(*limit) {
+            Ok(circuits) => Answer::Circuits(Box::new(circuits)).into(),
+            Err(why) => Reply::error(why),
+        },
+        Request::Feed { lines, whole } => match questions.feed(lines, *whole) {
+            Ok(fed) => Answer::Fed(fed).into(),
             Err(why) => Reply::error(why),
         },
         Request::Status(_) | Request::Events(_) | Request::Mark {} => {

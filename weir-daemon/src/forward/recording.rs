@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_control::service::Tail;
+use weir_core::units;
 use weir_link::change::history::{Joined, Texts};
 use weir_link::change::record_files;
 use weir_link::deploy;
@@ -108,19 +109,30 @@ impl Recorder {
         }))
     }
 
-    /// Returns what writes what happened of late to a client.
+    /// Returns what writes what happened of late to a client, between two moments in milliseconds
+    /// since 1970.
     ///
     /// # Errors
     /// When it is not kept.
-    pub fn snapshot(self: &Arc<Self>) -> Result<Tail, String> {
+    pub fn snapshot(
+        self: &Arc<Self>,
+        from_ms: Option<u64>,
+        to_ms: Option<u64>,
+    ) -> Result<Tail, String> {
         let Some(history) = self.history.clone() else {
             return Err("the link keeps no ring; write `ring = \"64 MiB\"` to [deployment]".into());
         };
+        let epoch = recorder::epoch_ns();
+        let instant = |ms: u64| {
+            units::Instant::from_nanos(ms.saturating_mul(1_000_000).saturating_sub(epoch))
+        };
+        let from = from_ms.map_or(units::Instant::ZERO, instant);
+        let between = (from, to_ms.map_or(units::Instant::from_nanos(u64::MAX), instant));
         let recorder = Arc::clone(self);
         Ok(Box::new(move |out, _| {
             let written = || -> io::Result<()> {
                 let mut writer = RecordWriter::new(out, &recorder.lock().whole())?;
-                history.write(&mut writer)?;
+                history.write(&mut writer, between)?;
                 writer.finish(End::Snapshot).map(drop)
             };
             written().map_err(|error| format!("the snapshot was not read: {error}"))

@@ -15,7 +15,7 @@ use weir_link::status::Status;
 use weir_policy::deployment::{Deployment, Priority};
 
 /// The version of these messages: after an update the program on the disk may speak another one.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// A message from the keeper to the forwarder.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,6 +51,8 @@ pub enum Command {
     Restarted(std::result::Result<String, String>),
     /// The descriptor is the end of a channel by which to ask for the sessions of reservations.
     Reservations,
+    /// The same for the process of circuits.
+    Circuits,
     /// The present contents of the deployment's file: the reply to [`Report::ReadAnew`], or unasked
     /// after a SIGHUP. The forwarder asks for the files that it names.
     Texts(std::result::Result<Texts, String>),

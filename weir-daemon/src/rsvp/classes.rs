@@ -10,9 +10,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::companion::{LinkClient, refused};
 use crate::keeper::rsvp::{FromRsvp, ToRsvp};
-use weir_control::client;
-use weir_control::protocol::{Answer, Entry, Origin, Request, Tables, Texts};
+use weir_control::protocol::{Request, Tables, Texts};
 use weir_host::channel::Channel;
 use weir_host::watch::Waker;
 use weir_rsvp::node::FlowId;
@@ -59,9 +59,9 @@ impl Classes {
         (keeper, waker): (Channel, Arc<Waker>),
         direction: impl FnOnce(&Texts) -> Result<String, String>,
     ) -> Result<(Self, Texts), String> {
-        let mut link =
-            Link { keeper, connection: None, direction: String::new(), seen: Seen::default() };
-        let texts = link.texts()?;
+        let client = LinkClient::new(REASON, Box::new(move || connection(&keeper)));
+        let mut link = Link { client, direction: String::new() };
+        let texts = link.client.texts()?;
         link.direction = direction(&texts)?;
         let (changes, arriving) = mpsc::channel();
         let (leaving, outcomes) = mpsc::channel();
@@ -92,19 +92,8 @@ impl Classes {
 
 /// The thread's connection to the link.
 struct Link {
-    keeper: Channel,
-    connection: Option<UnixStream>,
+    client: LinkClient,
     direction: String,
-    seen: Seen,
-}
-
-/// The part of the link's history that is known.
-#[derive(Default)]
-struct Seen {
-    /// The number of the last change of others.
-    others: u64,
-    /// The number of the last change.
-    last: u64,
 }
 
 impl Link {
@@ -113,7 +102,7 @@ impl Link {
         loop {
             if checked.elapsed() >= CHECK_INTERVAL {
                 checked = Instant::now();
-                if let Some(texts) = self.changed_texts() {
+                if let Some(texts) = self.client.changed_texts() {
                     let _ended = leaving.send(Outcome::Texts(Box::new(texts)));
                     waker.wake();
                 }
@@ -135,7 +124,7 @@ impl Link {
 
     /// Makes changes; returns the outcome for each class that was to join.
     fn make(&mut self, batch: &[Change]) -> Vec<(FlowId, Result<(), String>)> {
-        let made = self.call(&request(&self.direction, batch)).and_then(refused);
+        let made = self.client.call(&request(&self.direction, batch)).and_then(refused);
         match (made, batch) {
             (Err(_), [_, _, ..]) => {
                 // One of them is wrong, and the others are not.
@@ -151,81 +140,19 @@ impl Link {
             }
         }
     }
-
-    /// Returns the texts of the link if others changed them.
-    fn changed_texts(&mut self) -> Option<Texts> {
-        let Ok(Answer::Log(entries)) = self.call(&Request::Log {}) else { return None };
-        if !self.seen.update(&entries) {
-            return None;
-        }
-        match self.call(&Request::Texts {}) {
-            Ok(Answer::Texts(texts)) => Some(*texts),
-            _ => {
-                // With an empty history every entry is new, so the texts are read again.
-                self.seen = Seen::default();
-                None
-            }
-        }
-    }
-
-    fn texts(&mut self) -> Result<Texts, String> {
-        if let Answer::Log(entries) = self.call(&Request::Log {})? {
-            self.seen.update(&entries);
-        }
-        match self.call(&Request::Texts {})? {
-            Answer::Texts(texts) => Ok(*texts),
-            Answer::Error(why) => Err(why),
-            _ => Err("the link gives no texts".to_owned()),
-        }
-    }
-
-    /// Sends a request to the link, by another connection if this one is broken: a forwarder may
-    /// have been replaced.
-    fn call(&mut self, request: &Request) -> Result<Answer, String> {
-        let mut why = String::new();
-        for attempt in 0..ATTEMPTS_MAX {
-            if attempt > 0 {
-                thread::sleep(ATTEMPT_PAUSE);
-            }
-            match self.connected().and_then(|link| client::call_on(link, request)) {
-                Ok(answer) => return Ok(answer),
-                Err(error) => (why, self.connection) = (error, None),
-            }
-        }
-        Err(why)
-    }
-
-    fn connected(&mut self) -> Result<&UnixStream, String> {
-        if self.connection.is_none() {
-            self.connection = Some(self.connect()?);
-        }
-        self.connection.as_ref().ok_or_else(|| "there is no connection".to_owned())
-    }
-
-    fn connect(&self) -> Result<UnixStream, String> {
-        let gone = "the keeper of the link does not answer";
-        self.keeper.send(&FromRsvp::Connect, &[]).map_err(|_| gone)?;
-        match self.keeper.receive(PATIENCE).map_err(|_| gone)?.ok_or(gone)? {
-            (ToRsvp::Connection(Ok(())), mut descriptors) => {
-                let connection = descriptors.pop().map(UnixStream::from);
-                connection.ok_or_else(|| "the keeper gives no connection".to_owned())
-            }
-            (ToRsvp::Connection(Err(why)), _) => Err(why),
-            (ToRsvp::Begin(_), _) => Err(gone.to_owned()),
-        }
-    }
 }
 
-impl Seen {
-    /// Takes the latest entries of the history; returns whether others may have made a change since
-    /// the last call: one is among them, or so many were made that some are not.
-    fn update(&mut self, entries: &[Entry]) -> bool {
-        let others = entries.iter().rfind(|entry| is_of_others(entry)).map(|entry| entry.number);
-        let is_cut = entries.first().is_some_and(|first| first.number > self.last + 1);
-        let is_new = others.is_some_and(|number| number != self.others) || is_cut;
-        self.others = others.unwrap_or(self.others);
-        self.last = entries.last().map_or(self.last, |entry| entry.number);
-        is_new
+/// Asks the keeper for a connection to the control socket.
+fn connection(keeper: &Channel) -> Result<UnixStream, String> {
+    let gone = "the keeper of the link does not answer";
+    keeper.send(&FromRsvp::Connect, &[]).map_err(|_| gone)?;
+    match keeper.receive(PATIENCE).map_err(|_| gone)?.ok_or(gone)? {
+        (ToRsvp::Connection(Ok(())), mut descriptors) => {
+            let connection = descriptors.pop().map(UnixStream::from);
+            connection.ok_or_else(|| "the keeper gives no connection".to_owned())
+        }
+        (ToRsvp::Connection(Err(why)), _) => Err(why),
+        (ToRsvp::Begin(_), _) => Err(gone.to_owned()),
     }
 }
 
@@ -261,20 +188,6 @@ fn request(direction: &str, batch: &[Change]) -> Request {
     }
 }
 
-/// Returns why a change was not made.
-fn refused(answer: Answer) -> Result<(), String> {
-    match answer {
-        Answer::Changed(changed) if changed.errors == 0 => Ok(()),
-        Answer::Changed(changed) => Err(changed.text.trim().to_owned()),
-        Answer::Error(why) => Err(why),
-        _ => Err("the link gives another answer than to a change".to_owned()),
-    }
-}
-
-fn is_of_others(entry: &Entry) -> bool {
-    entry.origin != Origin::Class || entry.reason != REASON
-}
-
 impl Change {
     fn name(&self) -> &str {
         match self {
@@ -289,30 +202,12 @@ const REASON: &str = "reservations by RSVP";
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Bound: changes of classes in one request of the reservations; the rest goes into the next.
 const BATCH_MAX: usize = 64;
-/// Ten seconds: a forwarder that died is replaced sooner.
-const ATTEMPTS_MAX: u32 = 20;
-const ATTEMPT_PAUSE: Duration = Duration::from_millis(500);
 /// How long the keeper may take: it does nothing that waits.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Updates twice from a history: entries with numbers, of others or not.
-    fn check(before: &[(u64, bool)], now: &[(u64, bool)], changed: bool) {
-        let entry = |(number, of_others): &(u64, bool)| Entry {
-            number: *number,
-            origin: if *of_others { Origin::Reload } else { Origin::Class },
-            reason: REASON.to_owned(),
-            ..Entry::default()
-        };
-        let [before, now] = [before, now].map(|rows| rows.iter().map(entry).collect::<Vec<_>>());
-        let mut seen = Seen::default();
-        seen.update(&before);
-        assert_eq!(seen.update(&now), changed, "{before:?} {now:?}");
-        assert!(!seen.update(&now), "it is reported once: {now:?}");
-    }
 
     /// Changes as words: `+name` joins, `-name` leaves.
     fn changes(words: &str) -> Vec<Change> {
@@ -368,37 +263,5 @@ mod tests {
             assert_eq!(add, tables.map(|text| Tables::Text(text.to_owned())), "{words}");
             assert_eq!(remove, leaving, "{words}");
         }
-    }
-
-    #[test]
-    fn a_change_was_made_unless_the_link_says_why_not() {
-        let changed = |errors, text: &str| {
-            let text = text.to_owned();
-            let changed = weir_control::protocol::Changed { errors, text, ..Default::default() };
-            Answer::Changed(Box::new(changed))
-        };
-        let rows = [
-            (changed(0, "a warning\n"), Ok(())),
-            (changed(1, "no room\n\n"), Err("no room")),
-            (Answer::Error("busy".to_owned()), Err("busy")),
-            (Answer::Done, Err("the link gives another answer than to a change")),
-        ];
-        for (answer, expected) in rows {
-            let what = format!("{answer:?}");
-            assert_eq!(refused(answer), expected.map_err(str::to_owned), "{what}");
-        }
-    }
-
-    #[test]
-    fn a_change_by_others_is_noticed_even_where_the_history_forgot_it() {
-        check(&[(1, true)], &[(1, true)], false);
-        check(&[(1, true), (2, false)], &[(1, true), (2, false), (3, false)], false);
-        check(&[(1, true), (2, false)], &[(1, true), (2, false), (3, true)], true);
-        check(&[(1, true), (2, false)], &[(2, false), (3, true), (4, false)], true);
-        // Old entries went, and all later ones are known.
-        check(&[(1, true), (2, false)], &[(2, false), (3, false)], false);
-        // The reload may have been number 3.
-        check(&[(1, true), (2, false)], &[(4, false), (5, false)], true);
-        check(&[], &[(1, false)], false);
     }
 }

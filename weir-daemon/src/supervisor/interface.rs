@@ -23,6 +23,8 @@ pub enum Companion {
     Gateway,
     /// The process that speaks RSVP.
     Reservations,
+    /// The process that knows the circuits.
+    Circuits,
 }
 
 /// Which files a forwarder is of.
@@ -148,7 +150,7 @@ pub enum Action {
     DropFormerFiles,
     /// A change of the policy that is on trial is taken back, for this reason; the journal says so.
     GiveUpTrial(&'static str),
-    /// Let this forwarder ask the process of reservations for sessions, if that runs.
+    /// Let this forwarder ask the processes of reservations and circuits, if they run.
     Introduce(Pid),
     /// Write that something happened, and tell this forwarder's clients.
     Journal(Kind, String, Option<Pid>),

@@ -12,6 +12,7 @@ pub struct Table {
     pub forwarder: RestartPolicy,
     gateway: Row,
     reservations: Row,
+    circuits: Row,
 }
 
 impl Table {
@@ -19,8 +20,9 @@ impl Table {
     pub fn new() -> Self {
         Self {
             forwarder: RestartPolicy::forwarder(),
-            gateway: Row::gateway(),
-            reservations: Row::reservations(),
+            gateway: Row::new(Companion::Gateway, "there is no page and no API"),
+            reservations: Row::new(Companion::Reservations, "there are no reservations"),
+            circuits: Row::new(Companion::Circuits, "no circuits come and go"),
         }
     }
 
@@ -29,12 +31,13 @@ impl Table {
         match companion {
             Companion::Gateway => &mut self.gateway,
             Companion::Reservations => &mut self.reservations,
+            Companion::Circuits => &mut self.circuits,
         }
     }
 
     /// Returns the rows of all companions.
-    pub fn rows(&mut self) -> [&mut Row; 2] {
-        [&mut self.gateway, &mut self.reservations]
+    pub fn rows(&mut self) -> [&mut Row; 3] {
+        [&mut self.gateway, &mut self.reservations, &mut self.circuits]
     }
 }
 
@@ -101,28 +104,16 @@ enum Stage {
 }
 
 impl Row {
-    fn gateway() -> Self {
+    fn new(companion: Companion, absent: &'static str) -> Self {
         Self {
-            companion: Companion::Gateway,
+            companion,
             policy: RestartPolicy::companion(),
-            retries: false,
+            // An interface or an address that they need may be away for a while.
+            retries: companion != Companion::Gateway,
             stage: Stage::Absent,
             alive_until: None,
             is_missing: false,
-            absent: "there is no page and no API",
-        }
-    }
-
-    /// An interface that they need may be away for a while.
-    fn reservations() -> Self {
-        Self {
-            companion: Companion::Reservations,
-            policy: RestartPolicy::companion(),
-            retries: true,
-            stage: Stage::Absent,
-            alive_until: None,
-            is_missing: false,
-            absent: "there are no reservations",
+            absent,
         }
     }
 
@@ -165,7 +156,9 @@ impl Row {
         let follows = match (self.companion, before) {
             (Companion::Gateway, Stage::Starting) => Some(Action::AnnounceGateway),
             // At the first start this follows anyway.
-            (Companion::Reservations, Stage::Restarting) => carrier.map(Action::Introduce),
+            (Companion::Reservations | Companion::Circuits, Stage::Restarting) => {
+                carrier.map(Action::Introduce)
+            }
             _ => None,
         };
         follows.into_iter().chain(self.no_longer_missing()).collect()

@@ -19,7 +19,7 @@ fn a_link_starts() {
         begun => start 1; ports 1
         ready 1 => fallback closed; 1 opens
         beat 1
-        opened 1 => announce 1; service ready; follow both; introduce 1; drop former files
+        opened 1 => announce 1; service ready; follow all; introduce 1; drop former files
         tick
         ",
     );
@@ -28,7 +28,7 @@ fn a_link_starts() {
         "closed",
         "
         ready 1: warning loose, note slow, warning hot => warning loose; warning hot; note slow; 1 opens
-        opened 1 => announce 1; service ready; follow both; introduce 1; drop former files
+        opened 1 => announce 1; service ready; follow all; introduce 1; drop former files
         ",
     );
     check(
@@ -48,7 +48,7 @@ fn a_link_starts() {
         ready 1 => fallback closed; 1 opens
         ready 1
         closed 1
-        opened 1 => announce 1; service ready; follow both; introduce 1; drop former files
+        opened 1 => announce 1; service ready; follow all; introduce 1; drop former files
         opened 1
         closed 1
         ready 1
@@ -120,13 +120,13 @@ fn a_restart_hands_the_traffic_over() {
         ready 2: warning loose, note slow => warning loose; 1 closes
         beat 1
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; drop former files
         ended 1: 7 => flushed 7
         exit 1: exit status: 0
         restart 2 => read; start installed 3; ports 3
         ready 3 => 2 closes
         closed 2 => 2 restarted: process 3 forwards from now on; 2 drains 9s; fallback closed; 3 opens
-        opened 3 => handed-over process 3; follow both; introduce 3; drop former files
+        opened 3 => handed-over process 3; follow all; introduce 3; drop former files
         ",
     );
     check_running(
@@ -151,7 +151,7 @@ fn a_restart_hands_the_traffic_over() {
         opened 1
         ready 1
         closed 2
-        opened 2 => handed-over process 2; follow both; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; drop former files
         exit 1: exit status: 0
         ",
     );
@@ -199,7 +199,7 @@ fn a_restart_is_refused_and_the_link_goes_on() {
         ready 2 => 1 closes
         exit 2: signal 9 => return to former files; restart-refused the new forwarder (process 2) ended: signal 9; 1 not restarted: the new forwarder (process 2) ended: signal 9
         closed 1 => fallback closed; 1 opens
-        opened 1 => handed-over process 1; follow both; introduce 1; drop former files
+        opened 1 => handed-over process 1; follow all; introduce 1; drop former files
         restart 1 => read; start installed 3; ports 3
         ",
     );
@@ -225,7 +225,7 @@ fn restarts_in_a_row_wait_for_one_another() {
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; drop former files
         ";
     let check_after =
         |what: &str, script: &str| check_running(what, "", &(handed_over.to_owned() + script));
@@ -247,7 +247,7 @@ fn restarts_in_a_row_wait_for_one_another() {
         exit 1: exit status: 0
         tick
         ready 3 => fallback closed; shaped; 3 opens
-        opened 3 => handed-over process 3; follow both; introduce 3; death is over; drop former files
+        opened 3 => handed-over process 3; follow all; introduce 3; death is over; drop former files
         tick
         ",
     );
@@ -260,7 +260,7 @@ fn restarts_in_a_row_wait_for_one_another() {
         exit 2: signal 9 => fallback open; unshaped; death of process 2: signal 9; give up trial; look for ports; start 1; ports 1
         tick
         ready 1 => fallback closed; shaped; 1 opens
-        opened 1 => handed-over process 1; follow both; introduce 1; death is over; drop former files
+        opened 1 => handed-over process 1; follow all; introduce 1; death is over; drop former files
         tick
         ",
     );
@@ -285,7 +285,7 @@ fn restarts_in_a_row_wait_for_one_another() {
         tick
         ready 1 => fallback closed; 1 opens
         tick => read; start installed 2; ports 2
-        opened 1 => announce 1; service ready; follow both; introduce 1
+        opened 1 => announce 1; service ready; follow all; introduce 1
         ",
     );
 }
@@ -296,10 +296,10 @@ fn a_link_whose_keeper_died_is_taken_over() {
         "by a forwarder beside the one that it has",
         "",
         "
-        begun => service ready; follow both; introduce 1; start 2; ports 2
+        begun => service ready; follow all; introduce 1; start 2; ports 2
         ready 2: note slow => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => announce 2; handed-over process 2; follow both; introduce 2; drop former files
+        opened 2 => announce 2; handed-over process 2; follow all; introduce 2; drop former files
         exit 1: it was started by another keeper
         ",
     );
@@ -307,29 +307,29 @@ fn a_link_whose_keeper_died_is_taken_over() {
         "and goes on with the one that it has where the other ends",
         "",
         "
-        begun => service ready; follow both; introduce 1; start 2; ports 2
+        begun => service ready; follow all; introduce 1; start 2; ports 2
         exit 2: signal 9 => restart-refused the new forwarder (process 2) ended: signal 9; 1 not restarted: the new forwarder (process 2) ended: signal 9; announce 1
         restart 1 => read; start installed 3; ports 3
         ready 3 => 1 closes
         closed 1 => 1 restarted: process 3 forwards from now on; 1 drains 2s; fallback closed; 3 opens
-        opened 3 => handed-over process 3; follow both; introduce 3; drop former files
+        opened 3 => handed-over process 3; follow all; introduce 3; drop former files
         ",
     );
     check_orphan(
         "and its end is a death",
         "",
         "
-        begun => service ready; follow both; introduce 1; start 2; ports 2
+        begun => service ready; follow all; introduce 1; start 2; ports 2
         exit 1: it was started by another keeper => fallback open; unshaped; death of process 1: it was started by another keeper; give up trial
         ready 2 => fallback closed; shaped; 2 opens
-        opened 2 => announce 2; handed-over process 2; follow both; introduce 2; death is over; drop former files
+        opened 2 => announce 2; handed-over process 2; follow all; introduce 2; death is over; drop former files
         ",
     );
     check_orphan(
         "after its end, where taps can exist only once",
         "taps drain=3",
         "
-        begun => service ready; follow both; introduce 1; 1 drains 3s
+        begun => service ready; follow all; introduce 1; 1 drains 3s
         tick
         restart 1
         tick
@@ -337,7 +337,7 @@ fn a_link_whose_keeper_died_is_taken_over() {
         exit 1: it was started by another keeper => start 2; ports 2
         tick
         ready 2 => fallback closed; 2 opens
-        opened 2 => announce 2; handed-over process 2; follow both; introduce 2; drop former files
+        opened 2 => announce 2; handed-over process 2; follow all; introduce 2; drop former files
         ",
     );
     check_orphan(
@@ -400,20 +400,20 @@ fn the_gateway_and_reservations_follow_the_deployment() {
         answer gateway: other
         answer rsvp: other
         ready 1 => fallback closed; 1 opens
-        opened 1 => announce 1; service ready; follow gateway; start gateway; announce gateway; follow rsvp; start rsvp; introduce 1; drop former files
+        opened 1 => announce 1; service ready; follow gateway; start gateway; announce gateway; follow rsvp; start rsvp; follow circuits; introduce 1; drop former files
         answer gateway: same
         answer rsvp: same
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; drop former files
         exit 1: exit status: 0
         answer gateway: other
         answer rsvp: unwanted
         restart 2 => read; start installed 3; ports 3
         ready 3 => 2 closes
         closed 2 => 2 restarted: process 3 forwards from now on; 2 drains 2s; fallback closed; 3 opens
-        opened 3 => handed-over process 3; follow gateway; start gateway; announce gateway; follow rsvp; introduce 3; drop former files
+        opened 3 => handed-over process 3; follow gateway; start gateway; announce gateway; follow rsvp; follow circuits; introduce 3; drop former files
         ",
     );
     check(
@@ -424,7 +424,7 @@ fn the_gateway_and_reservations_follow_the_deployment() {
         answer rsvp: other
         answer companion: no memory
         ready 1 => fallback closed; 1 opens
-        opened 1 => announce 1; service ready; follow gateway; warning there is no page and no API: no address; follow rsvp; start rsvp; warning there are no reservations: no memory; introduce 1; drop former files
+        opened 1 => announce 1; service ready; follow gateway; warning there is no page and no API: no address; follow rsvp; start rsvp; warning there are no reservations: no memory; follow circuits; introduce 1; drop former files
         after 2s
         answer gateway: same
         answer rsvp: same
@@ -432,7 +432,7 @@ fn the_gateway_and_reservations_follow_the_deployment() {
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow gateway; start gateway; announce gateway; follow rsvp; start rsvp; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow gateway; start gateway; announce gateway; follow rsvp; start rsvp; follow circuits; introduce 2; drop former files
         ",
     );
 }
@@ -442,7 +442,7 @@ const WITH_BOTH: &str = "
     answer gateway: other
     answer rsvp: other
     ready 1 => fallback closed; 1 opens
-    opened 1 => announce 1; service ready; follow gateway; start gateway; announce gateway; follow rsvp; start rsvp; introduce 1; drop former files
+    opened 1 => announce 1; service ready; follow gateway; start gateway; announce gateway; follow rsvp; start rsvp; follow circuits; introduce 1; drop former files
     answer gateway: same
     answer rsvp: same
     ";
@@ -485,7 +485,7 @@ fn a_gateway_that_died_is_started_again() {
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow gateway; start gateway; announce gateway; gateway is back; follow rsvp; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow gateway; start gateway; announce gateway; gateway is back; follow rsvp; follow circuits; introduce 2; drop former files
         after 1s
         ",
     );
@@ -497,7 +497,7 @@ fn a_gateway_that_died_is_started_again() {
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow gateway; gateway is back; follow rsvp; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow gateway; gateway is back; follow rsvp; follow circuits; introduce 2; drop former files
         after 1s
         ",
     );
@@ -538,7 +538,7 @@ fn reservations_that_died_are_started_again_and_clients_are_notified() {
         exit gateway 51: signal 9 => gateway is missing: process 51: signal 9; it is started again
         after 1s => start gateway; gateway is back; start rsvp; rsvp is back
         ready 2 => fallback closed; shaped; 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; death is over; drop former files
         ",
     );
 }

@@ -6,6 +6,7 @@
 
 use super::absence;
 use super::api;
+use super::circuits::Circuits;
 use super::console::{self, Console, Start};
 use super::gateway::Gateway;
 use super::journal::Journal;
@@ -67,6 +68,8 @@ pub struct Keeper<'a> {
     pub gateway: Gateway,
     /// The reservations on it, if it takes any.
     pub reservations: Reservations,
+    /// The circuits on it, if some come and go.
+    pub circuits: Circuits,
     /// Signals to the keeper.
     pub signals: Signals,
     /// Where its warnings and notes are printed.
@@ -113,8 +116,7 @@ impl Keeper<'_> {
             last: None,
             death: None,
             passing: None,
-            gateway_missing: None,
-            rsvp_missing: None,
+            missing: [None, None, None],
             log_fault: None,
             log_told: None,
             unread: VecDeque::new(),
@@ -148,9 +150,8 @@ struct Shell<'a> {
     death: Option<events::Event>,
     /// The opening of the fallback, while it is open.
     passing: Option<events::Event>,
-    /// The deaths of companions, until another one runs.
-    gateway_missing: Option<events::Event>,
-    rsvp_missing: Option<events::Event>,
+    /// The deaths of companions, in the order of their kinds, until another one runs.
+    missing: [Option<events::Event>; 3],
     /// The failure of the log, while it cannot be written, and the forwarder whose clients know.
     log_fault: Option<events::Event>,
     log_told: Option<Pid>,
@@ -197,6 +198,7 @@ impl Shell<'_> {
         watched.extend(self.forwarders.iter().flat_map(Running::descriptors));
         watched.extend(self.keeper.gateway.descriptors());
         watched.extend(self.keeper.reservations.descriptors());
+        watched.extend(self.keeper.circuits.descriptors());
         if self.forwarders.is_empty() {
             watched.push(self.keeper.socket.listener.as_fd());
         }
@@ -248,8 +250,14 @@ impl Shell<'_> {
         let (kind, begun) = match fault {
             Fault::Death => (Kind::ForwarderDied, &mut self.death),
             Fault::Fallback => (Kind::FallbackOpened, &mut self.passing),
-            Fault::Missing(Companion::Gateway) => (Kind::PageDied, &mut self.gateway_missing),
-            Fault::Missing(Companion::Reservations) => (Kind::RsvpDied, &mut self.rsvp_missing),
+            Fault::Missing(companion) => {
+                let kind = match companion {
+                    Companion::Gateway => Kind::PageDied,
+                    Companion::Reservations => Kind::RsvpDied,
+                    Companion::Circuits => Kind::CircuitsDied,
+                };
+                (kind, &mut self.missing[companion as usize])
+            }
         };
         let event = self.keeper.journal.begin(kind, detail, begun);
         self.keep_unread(event);
@@ -259,8 +267,7 @@ impl Shell<'_> {
         let begun = match fault {
             Fault::Death => &mut self.death,
             Fault::Fallback => &mut self.passing,
-            Fault::Missing(Companion::Gateway) => &mut self.gateway_missing,
-            Fault::Missing(Companion::Reservations) => &mut self.rsvp_missing,
+            Fault::Missing(companion) => &mut self.missing[companion as usize],
         };
         if let Some(event) = self.keeper.journal.end(begun) {
             self.keep_unread(event);
@@ -371,7 +378,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Gives gateway and reservations what they ask for.
+    /// Gives the companions what they ask for.
     fn serve_companions(&mut self) -> ControlFlow<Outcome> {
         let died =
             |companion, (pid, why)| Event::Companion(companion, CompanionEvent::Exited(pid, why));
@@ -391,6 +398,13 @@ impl Shell<'_> {
         }
         if let Some(how) = news.died {
             self.handle(died(Companion::Reservations, how))?;
+        }
+        let circuits = self.keeper.circuits.serve();
+        if circuits.is_alive {
+            self.handle(Event::Companion(Companion::Circuits, CompanionEvent::Alive))?;
+        }
+        if let Some(how) = circuits.died {
+            self.handle(died(Companion::Circuits, how))?;
         }
         ControlFlow::Continue(())
     }
@@ -419,6 +433,7 @@ impl Shell<'_> {
     fn poll(&mut self) -> ControlFlow<Outcome> {
         self.keeper.journal.write_failures();
         self.watch_log();
+        self.keeper.circuits.look();
         self.handle(Event::Poll)?;
         let claim = &mut self.keeper.claim;
         if claim.refresh() {
@@ -434,17 +449,14 @@ impl Shell<'_> {
 /// The actions of the supervisor, and its questions.
 impl Shell<'_> {
     fn act(&mut self, action: Action) {
-        let Keeper { deployment, plan, gateway, reservations, journal, console, service, .. } =
-            &mut self.keeper;
+        let Keeper { deployment, plan, gateway, journal, console, service, .. } = &mut self.keeper;
         match action {
             Action::Ask(question) => {
                 let answer = self.answer(question);
                 self.supervisor.handle(Instant::now(), answer);
             }
-            Action::Stop(Companion::Gateway) => gateway.stop(),
-            Action::Stop(Companion::Reservations) => reservations.stop(),
-            Action::EndHung(Companion::Gateway, why) => gateway.end_hung(why),
-            Action::EndHung(Companion::Reservations, why) => reservations.end_hung(why),
+            Action::Stop(companion) => self.stop(companion),
+            Action::EndHung(companion, why) => self.end_hung(companion, why),
             Action::Send(pid, order) => self.send(pid, order),
             Action::Kill(pid) => self.forwarder(pid).process.kill(),
             Action::Abort(pid) => self.forwarder(pid).process.abort(),
@@ -458,6 +470,7 @@ impl Shell<'_> {
             }
             Action::Introduce(pid) => {
                 self.keeper.reservations.introduce(self.forwarder(pid));
+                self.keeper.circuits.introduce(self.forwarder(pid));
             }
             Action::Journal(kind, detail, reader) => {
                 let event = journal.report(kind, &detail);
@@ -491,8 +504,25 @@ impl Shell<'_> {
         }
     }
 
+    fn stop(&mut self, companion: Companion) {
+        match companion {
+            Companion::Gateway => self.keeper.gateway.stop(),
+            Companion::Reservations => self.keeper.reservations.stop(),
+            Companion::Circuits => self.keeper.circuits.stop(),
+        }
+    }
+
+    fn end_hung(&mut self, companion: Companion, why: String) {
+        match companion {
+            Companion::Gateway => self.keeper.gateway.end_hung(why),
+            Companion::Reservations => self.keeper.reservations.end_hung(why),
+            Companion::Circuits => self.keeper.circuits.end_hung(why),
+        }
+    }
+
     fn answer(&mut self, question: Question) -> Event {
-        let Keeper { gateway, reservations, deployment, plan, claim, .. } = &mut self.keeper;
+        let Keeper { gateway, reservations, circuits, deployment, plan, claim, .. } =
+            &mut self.keeper;
         match question {
             Question::StartForwarder(edition) => {
                 self.start(edition).unwrap_or_else(Event::NotStarted)
@@ -502,6 +532,7 @@ impl Shell<'_> {
                 let started = match companion {
                     Companion::Gateway => gateway.start(),
                     Companion::Reservations => reservations.start(),
+                    Companion::Circuits => circuits.start(),
                 };
                 let failed = |error: SystemError| CompanionEvent::NotStarted(error.to_string());
                 let event = started.map_or_else(failed, |()| CompanionEvent::Started);
@@ -511,6 +542,7 @@ impl Shell<'_> {
                 let followed = match companion {
                     Companion::Gateway => gateway.follow(deployment, plan.api.as_ref()),
                     Companion::Reservations => reservations.follow(deployment),
+                    Companion::Circuits => circuits.follow(deployment),
                 };
                 Event::Companion(companion, CompanionEvent::Followed(followed))
             }

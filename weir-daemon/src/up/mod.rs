@@ -4,6 +4,7 @@
 mod absence;
 pub mod api;
 mod child;
+pub mod circuits;
 pub mod console;
 mod gateway;
 mod journal;
@@ -16,6 +17,7 @@ mod running;
 use crate::events::write::Form;
 use crate::keeper::messages::Plan;
 use crate::keeper::service::Service;
+use circuits::Circuits;
 use console::Console;
 use gateway::Gateway;
 use journal::Journal;
@@ -104,10 +106,12 @@ pub fn keep(checked: Checked, config: UpConfig, console: &dyn Console) -> Result
     };
     let gateway = Gateway::prepare(&deployment, plan.api.as_ref(), &path)?;
     let reservations = Reservations::prepare(&deployment, &path)?;
+    let circuits = Circuits::prepare(&deployment, &path)?;
     let keeper = Keeper {
         socket,
         gateway,
         reservations,
+        circuits,
         orphan,
         reader: Some(forwarder),
         path: config.path,

@@ -178,6 +178,11 @@ impl Running {
         Ok(())
     }
 
+    /// Gives it the end of a channel by which it asks the process of circuits.
+    pub fn give_circuits(&self, questions: BorrowedFd<'_>) {
+        let _ended = self.commands.send(&Command::Circuits, &[questions]);
+    }
+
     /// Gives it the end of a channel by which it asks for the sessions of reservations.
     pub fn give_questions(&self, questions: BorrowedFd<'_>) {
         // One that has ended asks nothing.

@@ -22,7 +22,7 @@ export interface Direction {
 }
 
 export interface About {
-  kind: "live" | "record" | "report";
+  kind: "live" | "record" | "report" | "runs";
   name: string;
   weir: string;
   now: number;
@@ -209,6 +209,23 @@ export interface Beside {
   about: string;
 }
 
+/** The points of a sweep or a comparison. */
+export interface Runs {
+  name: string;
+  keys: string[];
+  metrics: { name: string; unit: string; more: boolean }[];
+  points: Point[];
+  left_out: number;
+}
+
+export interface Point {
+  values: string[];
+  /** Of each metric the mean, and half of its 95 % interval. */
+  results: ([number, number | null] | null)[];
+  error: string | null;
+  runs: number[];
+}
+
 export interface Sender {
   sender: string;
   from: string | null;
@@ -255,6 +272,11 @@ export class Refusal extends Error {
 }
 
 const TOKEN = "weir-token";
+/** What stands before the routes: the page of one of many runs is at `/run/NUMBER/`. */
+const base = (): string => location.pathname.replace(/\/$/, "");
+
+/** Returns whether this is the page of one of many runs, whose table is at `/`. */
+export const isOfRuns = (): boolean => base().startsWith("/run/");
 
 /** Takes the token out of the address, where it is in no log and no history, and keeps it. */
 export function takeToken(): void {
@@ -291,12 +313,12 @@ async function get<T>(
   const entries = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
   const written = new URLSearchParams(entries.map(([name, value]) => [name, String(value)]));
   const suffix = written.size > 0 ? `?${written.toString()}` : "";
-  const response = await fetch(path + suffix, { headers: headers({}) });
+  const response = await fetch(base() + path + suffix, { headers: headers({}) });
   return (await checked(response)).json() as Promise<T>;
 }
 
 async function post<T>(path: string, body: object): Promise<T> {
-  const response = await fetch(path, {
+  const response = await fetch(base() + path, {
     method: "POST",
     headers: headers({ "Content-Type": "application/json" }),
     body: JSON.stringify(body),
@@ -350,6 +372,7 @@ export const api = {
     seconds: number,
     card: Card | undefined,
   ) => gently(() => post<Fork>("/view/fork", { direction, at, settings, seconds, card })),
+  runs: () => get<Runs>("/view/runs"),
   beside: (direction: string) => gently(() => get<Beside>("/view/beside", { direction })),
   set: (settings: Setting[], terms: Terms) =>
     post<{ changed: Changed }>("/set", { settings, terms }),
@@ -360,7 +383,7 @@ export const api = {
     gently(() => get<{ reservations: Reservations }>("/reservations", { limit })),
   log: () => gently(() => get<{ log: Entry[] }>("/log")),
   stream: (direction: string, signal: AbortSignal) =>
-    fetch(`/view/stream?${new URLSearchParams({ direction }).toString()}`, {
+    fetch(`${base()}/view/stream?${new URLSearchParams({ direction }).toString()}`, {
       headers: headers({ Accept: "text/event-stream" }),
       signal,
     }).then(checked),

@@ -112,7 +112,7 @@ export class Chart {
       cursor: { drag: { x: false, y: false }, points: { show: false }, y: false },
       scales: { x: { time: true, auto: false }, y: { auto: false } },
       axes: [
-        { ...axis, size: 30, space: 70, values: (_, splits) => splits.map((t) => clock(t * 1000)) },
+        { ...axis, size: 30, space: 76, values: (_, splits) => instants(splits) },
         {
           ...axis,
           size: LEFT,
@@ -272,6 +272,12 @@ const FONT = "11px system-ui, sans-serif";
 /** The width of the vertical axis, and the margin at the right, of everything over time. */
 export const LEFT = 76;
 export const RIGHT = 24;
+
+/** Writes the instants of an axis, in seconds; with fractions where there are several a second. */
+function instants(splits: number[]): string[] {
+  const fine = (splits[1] ?? 0) - (splits[0] ?? 0) < 0.999;
+  return splits.map((t) => clock(t * 1000, fine).replace(/\.0+$|(\.\d*?)0+$/, "$1"));
+}
 
 /** Writes the value of an axis without zeros behind the point. */
 export const short = (value: string): string => value.replace(/\.0+(?= )/, "");

@@ -1,5 +1,5 @@
 // The page: asks the server what there is, makes the views, and follows the link.
-import { Refusal, api, keepToken, takeToken, type About, type Sample } from "./api";
+import { Refusal, api, isOfRuns, keepToken, takeToken, type About, type Sample } from "./api";
 import { byId, h, say, text } from "./dom";
 import { rate, writeSimulated } from "./format";
 import { Health } from "./health";
@@ -17,6 +17,7 @@ import { MARKS_KEPT, Marks, markOf } from "./views/marks";
 import { PacketList } from "./views/packets";
 import { PromiseList } from "./views/promises";
 import { ReservationList } from "./views/reservations";
+import { RunList } from "./views/runs";
 import { Tabs } from "./views/tabs";
 import { Throughput } from "./views/throughput";
 import { Tiles } from "./views/tiles";
@@ -148,7 +149,8 @@ function drawTools(): void {
     store.tell("theme");
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dressed);
-  byId("tools").replaceChildren(button);
+  const back = isOfRuns() && h("a", { class: "quiet", href: "/" }, "All runs");
+  byId("tools").replaceChildren(...(back ? [back, button] : [button]));
   dressed();
 }
 
@@ -303,16 +305,29 @@ function askToken(why: string): void {
 async function start(): Promise<void> {
   takeTour();
   takeToken();
-  makeViews();
   drawTools();
   try {
-    await begin(await api.about(), 0);
+    const about = await api.about();
+    if (about.kind === "runs") return await listRuns(about);
+    makeViews();
+    await begin(about, 0);
   } catch (error) {
     if (error instanceof Refusal && error.status === 401) return askToken(error.message);
     return complain(error as Error);
   }
   tour();
   setInterval(() => void keepUp(), PAST_PACE);
+}
+
+/** Shows many runs in place of one. */
+async function listRuns(about: About): Promise<void> {
+  document.body.dataset["kind"] = about.kind;
+  document.title = `${about.name} · Weir`;
+  text(byId("name"), about.name);
+  const list = new RunList(await api.runs());
+  byId("content").append(...list.elements);
+  store.on("theme", () => list.draw());
+  drawState("record", "runs");
 }
 
 void start();

@@ -26,8 +26,8 @@ export class Browser {
     return this;
   }
 
-  /** Opens a page on a link. */
-  async page(address, options = {}) {
+  /** Opens a page on a link, or another one that is there once it has what is `ready`. */
+  async page(address, { ready = ".body .row", ...options } = {}) {
     const context = await this.chromium.newContext({
       viewport: { width: 1440, height: 1000 },
       colorScheme: "light",
@@ -41,6 +41,10 @@ export class Browser {
       if (["error", "warning"].includes(message.type())) complain(`console: ${message.text()}`);
     });
     page.on("pageerror", (error) => complain(`error: ${error.stack ?? error.message}`));
+    page.on("response", (response) => {
+      if (response.status() >= 400)
+        complain(`${response.status()} ${response.url().slice(0, 200)}`);
+    });
     page.on("request", (request) => {
       const url = new URL(request.url());
       if (/^http/.test(url.protocol) && url.host !== host) complain(`request to ${url.host}`);
@@ -48,7 +52,7 @@ export class Browser {
     if (ASSETS) await page.route("**/assets/*", serveBuilt);
     await page.goto(address);
     await page.waitForSelector("#state.live, #state.record");
-    await page.waitForSelector(".body .row");
+    await page.waitForSelector(ready, { timeout: 60_000 });
     return page;
   }
 

@@ -17,7 +17,7 @@ export async function demo(weir, browser, output) {
     90_000,
   );
   const page = await browser.page(address);
-  const panel = page.locator("#page-Overview .panel").first();
+  const panel = livePanel(page);
   await panel.locator("table tbody tr").first().waitFor();
   must("demo: live and simulated come first", (await panel.innerText()).includes("Live and"));
   const beside = await ask(address, "/view/beside");
@@ -39,6 +39,9 @@ export async function demo(weir, browser, output) {
   await end(child, "SIGINT");
   must("demo: it ends with Ctrl-C", child.exitCode === 0 || child.exitCode === 1, log.join(""));
 }
+
+/** The panel of both courses, which is the first that is shown. */
+export const livePanel = (page) => page.locator("#page-Overview .panel:visible").first();
 
 /** Asks the page's server as a program would. */
 async function ask(address, path) {

@@ -4,65 +4,44 @@
 //
 // WEIR is the program, OUTPUT the folder for screenshots. It takes root, for networks of its own,
 // and Chromium. Exits with 0 if every goal is met, 1 if one is missed, 2 if nothing was measured.
-import { spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Browser } from "./browser.mjs";
 import { demo } from "./demo.mjs";
 import { drawn } from "./drawn.mjs";
 import { files } from "./files.mjs";
 import { house } from "./house.mjs";
 import { looks } from "./looks.mjs";
-import { endAll } from "./network.mjs";
+import { endAll, enterNetwork } from "./network.mjs";
 import { play } from "./play.mjs";
 import { quadros } from "./quadros.mjs";
 import { conclude, must, none } from "./report.mjs";
 import { reservations } from "./reservations.mjs";
+import { runs } from "./runs.mjs";
 import { speed } from "./speed.mjs";
 import { travel } from "./travel.mjs";
 import { tuning } from "./tuning.mjs";
 import { units } from "./units.mjs";
 import { well } from "./well.mjs";
 
+/** The most of what an error says, from its end: a module that fails may be all of its text. */
+const WORDS = 1000;
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-/** Says that this process is in its own network. */
-const INSIDE = "WEIR_PAGE_TEST_INSIDE";
 const ON_HOUSE = { drawn, looks, travel, tuning };
-const ALONE = { files, speed, quadros, demo, play, well, reservations };
-
-/** Runs this program again in a network of its own. */
-function enter() {
-  const again = [
-    "--pdeathsig",
-    "KILL",
-    "unshare",
-    "-n",
-    process.execPath,
-    fileURLToPath(import.meta.url),
-    ...process.argv.slice(2),
-  ];
-  const { status, error } = spawnSync("setpriv", again, {
-    stdio: "inherit",
-    env: { ...process.env, [INSIDE]: "1" },
-  });
-  if (error) console.error(`view: cannot make a private network: ${error.message}`);
-  return status ?? 2;
-}
+const ALONE = { files, speed, quadros, demo, play, well, reservations, runs };
 
 async function attempt(name, part) {
   console.log(`view: ${name} ...`);
   try {
     await part();
   } catch (error) {
-    must(`${name} ran to its end`, false, error.stack ?? error.message);
+    must(`${name} ran to its end`, false, (error.stack ?? error.message).slice(-WORDS));
   }
 }
 
 async function main(weir, output, parts) {
   const wanted = (name) => parts.length === 0 || parts.includes(name);
   mkdirSync(output, { recursive: true });
-  spawnSync("ip", ["link", "set", "lo", "up"]);
   await attempt("units", units);
   const browser = await new Browser().open(CHROMIUM);
   const onHouse = Object.entries(ON_HOUSE).filter(([name]) => wanted(name));
@@ -89,7 +68,7 @@ if (!weir || !output) {
   console.error("view: node tests/main.mjs WEIR OUTPUT [PART ...]");
   process.exit(2);
 }
-if (process.env[INSIDE] !== "1") process.exit(enter());
+enterNetwork(import.meta.url);
 try {
   process.exit(await main(resolve(weir), resolve(output), parts));
 } catch (error) {

@@ -4,6 +4,24 @@ import { mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "
 import { get } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** Says that this process is in its own network. */
+const INSIDE = "WEIR_PAGE_TEST_INSIDE";
+
+/** Returns once this process is in a network of its own: runs the program of this address again in
+ *  one, and exits as that does. */
+export function enterNetwork(program) {
+  if (process.env[INSIDE] !== "1") {
+    const words = [process.execPath, fileURLToPath(program), ...process.argv.slice(2)];
+    const again = ["--pdeathsig", "KILL", "unshare", "-n", ...words];
+    const env = { ...process.env, [INSIDE]: "1" };
+    const { status, error } = spawnSync("setpriv", again, { stdio: "inherit", env });
+    if (error) console.error(`cannot make a private network: ${error.message}`);
+    process.exit(status ?? 2);
+  }
+  spawnSync("ip", ["link", "set", "lo", "up"]);
+}
 
 /** What is run here and ends with this process. */
 const children = new Set();
@@ -19,6 +37,21 @@ export function start(program, args, log = []) {
   child.on("exit", () => children.delete(child));
   child.on("error", (error) => log.push(`${program}: ${error.message}\n`));
   return child;
+}
+
+/** Starts a program that serves a page; returns it and the address. */
+export async function served(program, args, limit = 60_000) {
+  const log = [];
+  const child = start(program, args, log);
+  const address = await until(
+    "an address of the page",
+    () => {
+      if (child.exitCode !== null) throw Object.assign(new Error(log.join("")), { final: true });
+      return /http:\S+/.exec(log.join(""))?.[0];
+    },
+    limit,
+  );
+  return { child, address };
 }
 
 /** Ends a program and waits until it has ended. */

@@ -3,14 +3,16 @@
 //     node tests/pictures.mjs WEIR WEIR_LAB OUTPUT [PART ...]
 //
 // Each view of the page is taken light and dark; what `--plot` draws is one file, which follows the
-// reader's scheme itself. It takes root, for the networks of `weir demo`, and Chromium. Exits with
-// 1 if a picture is not made, or is larger than a page of text should load.
+// reader's scheme itself. It takes root, for networks of its own, and Chromium. Exits with 1 if a
+// picture is not made, or is larger than a page of text should load.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { Browser, choose, tab } from "./browser.mjs";
-import { end, endAll, start, until } from "./network.mjs";
+import { livePanel } from "./demo.mjs";
+import { end, endAll, enterNetwork, served } from "./network.mjs";
+import { reserving } from "./reservations.mjs";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const ROOT = new URL("../../../", import.meta.url).pathname;
@@ -18,10 +20,18 @@ const SCHEMES = ["light", "dark"];
 /** The most bytes of a picture. */
 const BYTES_MAX = 300_000;
 const SCENARIO = join(ROOT, "examples/sim/access-link.toml");
-/** The experiments that guides speak of, each with what its page shows. */
-const PLOTS = ["R-F14", "P-3", "D-1", "W-8", "H-1"];
+const QUANTA = join(ROOT, "docs/guide/kernel-htb-quantum.toml");
+/** What `--plot` draws of a command, by the name of the picture. */
+const DRAWN = {
+  compare: ["compare", SCENARIO, "--schedulers", "htb,cbq,priq"],
+  "first-link": ["sim", "examples/walk/evening.toml"],
+  measure: ["replay", "examples/walk/uplink.toml", "examples/walk/evening.pcap.gz"],
+  "kernel-htb": ["sweep", QUANTA],
+};
+/** The experiments that guides and pages of papers speak of, each with what its page shows. */
+const PLOTS = ["R-F14", "P-3", "D-1", "W-8", "H-1", "N-AO"];
 
-const PARTS = { demo, record, compared, experiments };
+const PARTS = { demo, record, levels, swept, reserved, drawn, experiments };
 
 function run(program, ...args) {
   const { status, stderr } = spawnSync(program, args, { encoding: "utf8", cwd: ROOT });
@@ -29,26 +39,11 @@ function run(program, ...args) {
   if (status !== 0 && status !== 1) throw new Error(`${program} ${args.join(" ")}: ${stderr}`);
 }
 
-/** Starts a program that serves a page; returns it and the address. */
-async function served(program, args, limit) {
-  const log = [];
-  const child = start(program, args, log);
-  const address = await until(
-    "an address of the page",
-    () => {
-      if (child.exitCode !== null) throw Object.assign(new Error(log.join("")), { final: true });
-      return /http:\S+/.exec(log.join(""))?.[0];
-    },
-    limit,
-  );
-  return { child, address };
-}
-
 /** Takes a view of the page in each scheme; `look` leads there and returns what to take. */
-async function taken(browser, address, name, look) {
+async function taken(browser, address, name, look, options = {}) {
   for (const colorScheme of SCHEMES) {
     const viewport = { width: 1280, height: 800 };
-    const page = await browser.page(address, { viewport, colorScheme });
+    const page = await browser.page(address, { viewport, colorScheme, ...options });
     const shown = (await look(page)) ?? page;
     // The head follows the page and would cover what is taken.
     await page.evaluate(() => (document.querySelector("header").style.position = "static"));
@@ -62,7 +57,7 @@ async function taken(browser, address, name, look) {
 async function demo({ weir }, browser) {
   const { child, address } = await served(weir, ["demo", "--view"], 300_000);
   await taken(browser, address, "demo", async (page) => {
-    const panel = page.locator("#page-Overview .panel").first();
+    const panel = livePanel(page);
     await panel.locator("table tbody tr").first().waitFor();
     return panel;
   });
@@ -99,10 +94,45 @@ async function record({ weir, folder }, browser) {
   await end(child, "SIGINT");
 }
 
-/** One traffic under several schedulers. */
-function compared({ weir }, browser) {
-  const plot = join(browser.output, "compare.svg");
-  run(weir, "compare", SCENARIO, "--schedulers", "htb,cbq,priq", "--plot", plot);
+/** Subscribers of a provider, stacked by their access points. */
+async function levels({ weir, folder }, browser) {
+  const file = join(folder, "wisp.pcapng");
+  run(weir, "sim", join(ROOT, "examples/wisp/evening.toml"), "--record", file);
+  const { child, address } = await served(weir, ["view", file], 60_000);
+  await taken(browser, address, "levels", async (page) => {
+    await choose(page, "s1006");
+    await page.selectOption(".page-overview .panel .choice-slot select", "1");
+    await page.waitForTimeout(800);
+    await page.evaluate(() => (document.querySelector(".rows").scrollTop = 0));
+  });
+  await end(child, "SIGINT");
+}
+
+/** The front and the table of a sweep. */
+async function swept({ weir, folder }, browser) {
+  const words = ["sweep", QUANTA, "--out", join(folder, "runs.csv"), "--view"];
+  const { child, address } = await served(weir, words);
+  await taken(browser, address, "runs", () => {}, { ready: ".front .dot" });
+  await end(child, "SIGINT");
+}
+
+/** What a host has reserved for a flow of another one, on the page of the router between them. */
+async function reserved({ weir }, browser) {
+  await reserving(weir, ({ address }) =>
+    taken(browser, address, "reserve", async (page) => {
+      const panel = page.locator(".reservations");
+      await panel.locator("tbody tr", { hasText: "Mbit/s" }).first().waitFor();
+      return panel;
+    }),
+  );
+}
+
+/** What commands draw of what they did. */
+function drawn({ weir, folder }, browser) {
+  for (const [name, words] of Object.entries(DRAWN)) {
+    const table = words[0] === "sweep" ? ["--out", join(folder, `${name}.csv`)] : [];
+    run(weir, ...words, ...table, "--plot", join(browser.output, `${name}.svg`));
+  }
 }
 
 /** Experiments of papers: historic, sound and the paper's values on the same axes. */
@@ -132,6 +162,7 @@ async function main([weir, lab, output, ...parts]) {
   return 0;
 }
 
+enterNetwork(import.meta.url);
 let status = 1;
 try {
   status = await main(process.argv.slice(2));

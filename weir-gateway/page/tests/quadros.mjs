@@ -94,7 +94,8 @@ function readFork() {
   const rows = [...document.querySelectorAll("#page-Fork tbody tr")];
   const cells = (row) => [...row.querySelectorAll("td")].map((cell) => cell.textContent);
   return {
-    part: Number(/in ([\d.]+) %/.exec(document.querySelector(".runs").textContent)[1]) / 100,
+    part:
+      Number(/in ([\d.]+) %/.exec(document.querySelector("#page-Fork .runs").textContent)[1]) / 100,
     classes: Object.fromEntries(
       rows.map((row) => [row.querySelector("th").textContent, cells(row)]),
     ),

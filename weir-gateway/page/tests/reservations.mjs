@@ -73,7 +73,9 @@ async function host(side, number) {
 const readNet = (process) =>
   spawnSync("readlink", [`/proc/${process}/ns/net`], { encoding: "utf8" }).stdout.trim();
 
-export async function reservations(weir, browser, output) {
+/** Lets a host reserve through a router for a flow of another one; `look` gets the address of the
+ *  router's page, what both hosts run, and what was printed. */
+export async function reserving(weir, look) {
   const folder = mkdtempSync(join(tmpdir(), "weir-page-"));
   const write = (name, text) => writeFileSync(join(folder, name), text, { mode: 0o600 });
   write("token", TOKEN);
@@ -96,7 +98,19 @@ export async function reservations(weir, browser, output) {
     sender,
     ...["send", "10.2.0.3:5004", "--from", "10.1.0.1:4000", "--rate", "2 Mbit/s"],
   );
-  const page = await browser.page(`http://${WEB}/#token=${TOKEN}`);
+  await look({ address: `http://${WEB}/#token=${TOKEN}`, asks, log });
+  await end(sends, "SIGINT");
+  await end(router, "SIGINT");
+  await Promise.all([sender, receiver].map((child) => end(child, "SIGKILL")));
+  rmSync(folder, { recursive: true });
+}
+
+export async function reservations(weir, browser, output) {
+  await reserving(weir, (running) => shown(running, browser, output));
+}
+
+async function shown({ address, asks, log }, browser, output) {
+  const page = await browser.page(address);
   const panel = page.locator(".reservations");
   const row = panel.locator("tbody tr").first();
   await until("the row of the reservation", async () => {
@@ -131,10 +145,6 @@ export async function reservations(weir, browser, output) {
   );
   await bounded(page, panel);
   await page.context().close();
-  await end(sends, "SIGINT");
-  await end(router, "SIGINT");
-  await Promise.all([sender, receiver].map((child) => end(child, "SIGKILL")));
-  rmSync(folder, { recursive: true });
 }
 
 /** Lets the page believe that there are many sessions. */

@@ -1,9 +1,9 @@
 //! The description of the API as OpenAPI 3.1, made from the table of requests and from the types
 //! that read and write them.
 
-use super::route::{DOCUMENT, METRICS, schema, with};
+use super::route::{DOCUMENT, FEED, METRICS, schema, with};
 use super::stream;
-use crate::http::respond::JSON;
+use crate::http::respond::{JSON, LINES};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use weir_control::protocol::{Answer, CALLS, Call, Method, Query, Request, Right, VERSION};
@@ -86,6 +86,10 @@ fn operation(call: &Call, requests: &Value, answers: &Value) -> Value {
     match call.route.map(|route| route.method) {
         Some(Method::Get) => operation["parameters"] = parameters(&schema(call)),
         _ => operation["requestBody"] = json!({ "content": { JSON: { "schema": keys } } }),
+    }
+    if call.keyword == FEED {
+        let content = &mut operation["requestBody"]["content"];
+        content[LINES] = json!({ "schema": { "type": "string" } });
     }
     operation
 }

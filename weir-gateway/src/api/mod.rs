@@ -265,7 +265,10 @@ pub async fn read(
     asking: &Asking,
     (room, more): (usize, Body),
 ) -> Result<Request, Fault> {
-    let bytes = body(asking, room, more).await?;
+    let mut bytes = body(asking, room, more).await?;
+    if asking.has(respond::LINES) {
+        bytes = route::of_lines(call, &bytes)?.into();
+    }
     let mut request = route::request(call, &asking.head().query, &bytes)?;
     if let Request::Events(since) = &mut request {
         since.after = asking.head().last_event_id.clone().or(since.after.take());

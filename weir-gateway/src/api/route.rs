@@ -2,7 +2,7 @@
 
 use crate::http::Fault;
 use crate::http::heading::pairs;
-use crate::http::respond::JSON;
+use crate::http::respond::{JSON, LINES};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use std::sync::OnceLock;
@@ -55,6 +55,19 @@ pub fn request(call: &Call, query: &str, body: &[u8]) -> Result<Request, Fault> 
     serde_json::from_value(Value::Object(fields)).map_err(|error| malformed(&error))
 }
 
+/// Returns the body of a feed, whose lines came as they are, as the request has them.
+///
+/// # Errors
+/// When the request takes no lines, or they are no text.
+pub fn of_lines(call: &Call, body: &[u8]) -> Result<Vec<u8>, Fault> {
+    if call.keyword != FEED {
+        return Err(Fault::new(415, format!("send the body with `Content-Type: {JSON}`")));
+    }
+    let lines = str::from_utf8(body);
+    let lines = lines.map_err(|_| Fault::bad(format!("not {LINES}: it is no text")))?;
+    Ok(serde_json::json!({ "lines": lines }).to_string().into_bytes())
+}
+
 /// Returns the schema of what comes with a request, without references.
 pub(super) fn schema(call: &Call) -> Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
@@ -102,6 +115,8 @@ fn malformed(error: &serde_json::Error) -> Fault {
     Fault::bad(format!("not {JSON} that this request takes: {error}"))
 }
 
+/// The request whose body may be lines of JSON.
+pub const FEED: &str = "feed";
 /// The key that names the request in its JSON.
 const TAG: &str = "call";
 /// The most characters of a client's own that come back to it.

@@ -43,7 +43,7 @@ impl Scene {
                     Request::Record { .. } => {
                         Answered { tail: Some(Box::new(record)), ..Answer::Done.into() }
                     }
-                    Request::Snapshot {} => Answered::error("this link has no ring: no record"),
+                    Request::Snapshot { .. } => Answered::error("this link has no ring: no record"),
                     _ => Answer::Done.into(),
                 }
             }),
@@ -462,6 +462,19 @@ fn the_document_describes_each_path_and_refers_to_nothing_that_is_not_there() {
         references += 1;
     }
     assert!(references > 5, "{text}");
+}
+
+#[test]
+fn lines_of_a_feed_come_as_they_are() {
+    let scene = Scene::new();
+    let lines = r#"{"leave":"a"}"#;
+    let kind = "Content-Type: application/x-ndjson";
+    let rest = format!("HTTP/1.1|Host: a|{kind}|Content-Length: {}||{lines}", lines.len());
+    scene.ask(&format!("POST /feed {rest}"));
+    scene.ask(&format!("POST /feed?whole=true {rest}"));
+    let wanted = |whole| Request::Feed { lines: lines.to_owned(), whole };
+    assert_eq!(scene.taken(), [wanted(false), wanted(true)]);
+    scene.check(&format!("POST /mark {rest}"), 415, "application/json");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::Fault;
 use super::heading::Head;
-use super::respond::JSON;
+use super::respond::{JSON, LINES};
 use super::talk::{Asked, Talk};
 use axum::body::{Body, Bytes, to_bytes};
 use std::sync::Arc;
@@ -31,6 +31,12 @@ impl Asking {
         self.right.unwrap_or(Right::Change)
     }
 
+    /// Returns whether the body has this type.
+    pub fn has(&self, kind: &str) -> bool {
+        let written = self.head().content_type.as_ref();
+        written.is_some_and(|own| own.split(';').next().map(str::trim) == Some(kind))
+    }
+
     /// Returns whether only the head of an answer is asked for.
     pub fn is_head(&self) -> bool {
         self.head().method == "HEAD"
@@ -48,8 +54,7 @@ pub async fn body(asking: &Asking, room: usize, body: Body) -> Result<Bytes, Fau
         let text = format!("the body has {length} bytes; send at most {room}");
         return Err(Fault::new(413, text));
     }
-    let is_json = |kind: &String| kind.split(';').next().map(str::trim) == Some(JSON);
-    if length > 0 && !head.content_type.as_ref().is_some_and(is_json) {
+    if length > 0 && !asking.has(JSON) && !asking.has(LINES) {
         let text = format!("send the body with `Content-Type: {JSON}`");
         return Err(Fault::new(415, text));
     }

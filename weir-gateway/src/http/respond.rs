@@ -11,6 +11,8 @@ use tokio::sync::mpsc;
 
 /// The type of JSON.
 pub const JSON: &str = "application/json";
+/// The type of lines of JSON.
+pub const LINES: &str = "application/x-ndjson";
 
 /// Returns a response whose body is whole.
 pub fn whole(status: u16, kind: &str, body: impl Into<Body>) -> Response {

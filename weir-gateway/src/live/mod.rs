@@ -175,11 +175,17 @@ impl Source for Live {
 
     fn packets(&self, query: &PacketsQuery) -> Result<Packets, Fault> {
         // The delays of the status, and so those of the heat map, have what the run loop added.
-        self.snapshot.take(self.shared.contact.as_ref())?.packets(query, true)
+        let tape = self.snapshot.take(self.shared.contact.as_ref(), (query.from, query.to))?;
+        let found = tape.packets(query, true)?;
+        // The snapshot has a part of what is kept.
+        let (from, to) = found.covers;
+        let kept = self.shared.past().kept.unwrap_or(from);
+        Ok(Packets { covers: (kept.min(from), to), ..found })
     }
 
     fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {
-        self.snapshot.take(self.shared.contact.as_ref())?.fork(query)
+        let of = (Some(query.at), Some(query.at + 1000.0 * query.seconds));
+        self.snapshot.take(self.shared.contact.as_ref(), of)?.fork(query)
     }
 
     fn feed(&self) -> Option<&Feed> {

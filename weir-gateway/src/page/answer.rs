@@ -62,6 +62,7 @@ impl Page {
             What::Promises => json(&source.promises(&query(text)?)?),
             What::Packets => json(&source.packets(&query(text)?)?),
             What::Beside => json(&source.beside(&query(text)?)?),
+            What::Runs => json(&source.runs()?),
             What::Predict => json(&source.predict(&body(bytes)?)?),
             What::Fork => json(&source.fork(&body(bytes)?)?),
         }

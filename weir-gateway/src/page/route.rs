@@ -29,6 +29,7 @@ pub(super) enum What {
     Packets,
     Fork,
     Beside,
+    Runs,
 }
 
 impl What {
@@ -47,7 +48,7 @@ impl What {
 
     /// Returns whether it goes through all that is kept.
     pub fn is_wide(self) -> bool {
-        matches!(self, Self::History | Self::Heat)
+        matches!(self, Self::History | Self::Heat | Self::Runs)
     }
 }
 
@@ -60,6 +61,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/view/promises", What::Promises, Right::Read),
     get("/view/packets", What::Packets, Right::Change),
     get("/view/beside", What::Beside, Right::Change),
+    get("/view/runs", What::Runs, Right::Read),
     post("/view/predict", What::Predict),
     post("/view/fork", What::Fork),
 ];

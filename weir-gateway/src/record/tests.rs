@@ -345,15 +345,20 @@ impl Contact for Ring {
 }
 
 #[test]
-fn the_ring_of_a_link_is_taken_once_for_all_who_ask_within_a_second() {
+fn the_ring_of_a_link_is_taken_once_for_all_who_ask_for_its_time_within_a_second() {
     let (snapshot, ring) = (Snapshot::default(), Ring(Ok(bytes(60))));
-    let tape = snapshot.take(&ring).unwrap_or_else(|fault| panic!("{fault:?}"));
-    let again = snapshot.take(&Ring(Err("asked twice"))).unwrap_or_else(|it| panic!("{it:?}"));
+    let tape = snapshot.take(&ring, (Some(5e3), None)).unwrap_or_else(|fault| panic!("{fault:?}"));
+    let twice = Ring(Err("asked twice"));
+    let within = (Some(6e3), Some(7e3));
+    let again = snapshot.take(&twice, within).unwrap_or_else(|it| panic!("{it:?}"));
     assert!(Arc::ptr_eq(&tape, &again));
     let (from, to) = tape.span();
     assert!(to > from);
-    let none = Snapshot::default().take(&Ring(Err("the link keeps no ring; write `ring`")));
+    let none =
+        Snapshot::default().take(&Ring(Err("the link keeps no ring; write `ring`")), (None, None));
     assert!(none.is_err_and(|fault| fault.status == 409 && fault.text.contains("write `ring`")));
-    let cut = Snapshot::default().take(&Ring(Ok(b"half".to_vec())));
+    let cut = Snapshot::default().take(&Ring(Ok(b"half".to_vec())), (None, None));
+    let before = snapshot.take(&twice, (Some(4e3), Some(7e3)));
+    assert!(before.is_err_and(|fault| fault.text.contains("asked twice")), "another time");
     assert!(cut.is_err_and(|fault| fault.text.contains("no record")));
 }

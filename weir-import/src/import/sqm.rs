@@ -189,8 +189,8 @@ impl Queue {
         }
     }
 
-    /// Returns the words of `iqdisc_opts` or `eqdisc_opts`, without those that only cake knows where
-    /// the queue is another.
+    /// Returns the words of `iqdisc_opts` or `eqdisc_opts`, without those that only cake knows
+    /// where the queue is another.
     fn added(&self, letter: char, qdisc: &str, reading: &mut Reading) -> Vec<Word> {
         let Some((line, word)) = self.options.get(&format!("{letter}qdisc_opts")) else {
             return Vec::new();

@@ -127,6 +127,11 @@ kinds! {
          {detail}";
     RsvpBack "rsvp-back" Notice Ends(Kind::RsvpDied),
         "the process of reservations of `{subject}` is no longer missing after {duration}";
+    CircuitsDied "circuits-died" Warning Begins,
+        "the process of circuits of `{subject}` ended, and the link goes on with its classes: \
+         {detail}";
+    CircuitsBack "circuits-back" Notice Ends(Kind::CircuitsDied),
+        "the process of circuits of `{subject}` is no longer missing after {duration}";
     ReservationAdmitted "reservation-admitted" Info Once,
         "`{subject}` admitted a reservation: {detail}";
     ReservationRefused "reservation-refused" Warning Once,
@@ -385,6 +390,7 @@ impl Event {
             "subject" => self.subject.clone(),
             "detail" => self.detail.clone(),
             "count" => self.count.to_string(),
+            "frames" if self.count == 0 => "none".to_owned(),
             "frames" if self.count == 1 => "1 frame".to_owned(),
             "frames" => format!("{} frames", self.count),
             "duration" => time::duration(self.duration_ns.unwrap_or_default()),

@@ -467,3 +467,12 @@ fn a_queue_that_nothing_empties_counts_what_it_sheds() {
     assert_eq!((reported.len(), last), (EVENTS_MAX + 1, Some((Kind::EventsLost, 7))));
     log.take(|event| panic!("it was told once: {event:?}"));
 }
+
+#[test]
+fn an_end_says_how_many_frames_were_lost_or_that_none_was() {
+    for (count, words) in [(0, ": none"), (1, ": 1 frame"), (2, ": 2 frames")] {
+        let about = About { subject: "`a` and `b`", ..About::default() };
+        let event = Event { count, ..Event::now(Kind::StallOver, about) };
+        assert!(event.text().ends_with(words), "{}", event.text());
+    }
+}

@@ -119,6 +119,8 @@ impl Outbox {
 
 /// Bound: frames that wait for a busy interface; the oldest are dropped.
 const OUTBOX_MAX: usize = 1024;
+/// With so many the lane counts as jammed: what one turn adds still has room.
+pub(super) const JAMMED: usize = OUTBOX_MAX / 2;
 
 #[cfg(test)]
 mod tests {

@@ -201,8 +201,8 @@ impl Room {
 }
 
 /// Returns the room that the port of `config` takes at most on an interface with this MTU; of kind
-/// `auto`, that of the largest of the kinds among which is chosen for the interface as it is now, or
-/// for any if it is not there.
+/// `auto`, that of the largest of the kinds among which is chosen for the interface as it is now,
+/// or for any if it is not there.
 pub(crate) fn room(config: &PortConfig, mtu: usize) -> Room {
     let named = KINDS.iter().filter(|kind| kind.keyword == config.kind);
     let is_there = ethtool::mtu(&config.interface).is_ok();

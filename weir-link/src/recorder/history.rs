@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_core::units::Instant;
+use weir_trace::record::packed::{Packer, Unpacker};
 use weir_trace::record::{End, RecordWriter, Step};
 
 /// The last seconds of each loop: see the module.
@@ -30,19 +31,19 @@ pub struct History {
 #[derive(Default)]
 struct Kept {
     segments: VecDeque<Arc<Segment>>,
+    /// Packs the steps of the last segment.
+    packer: Packer,
     bytes: usize,
     /// Whether the loop was asked for its state, with which the next segment begins.
     is_asked: bool,
 }
 
-/// Parts, each with its lane.
+/// Packed steps of all lanes.
 #[derive(Clone, Default)]
 struct Segment {
-    bytes: Vec<u8>,
+    packed: Vec<u8>,
     /// The instant of the state with which it begins.
     since: Instant,
-    /// For each part, its lane and where it ends.
-    parts: Vec<(u16, usize)>,
 }
 
 impl History {
@@ -62,8 +63,8 @@ impl History {
         }
         let kept = bytes.max(loops.saturating_mul(BYTES_MIN as u64));
         // A segment is above the limit before the oldest goes, and another one is copied while a
-        // snapshot is written; parts have places.
-        let beside = kept / SEGMENTS as u64 * 2 + kept / 2;
+        // snapshot is written; a segment takes more than it has.
+        let beside = kept / SEGMENTS as u64 * 2 + kept / 4;
         let queues = loops.saturating_mul(BUFFER_BYTES as u64 / 4);
         kept.saturating_add(beside).saturating_add(queues)
     }
@@ -99,13 +100,17 @@ impl History {
         }
     }
 
-    /// Writes what is kept.
+    /// Writes what is kept, from the last state at or before the first instant up to that behind
+    /// the second one.
     ///
     /// # Errors
     /// When the output refuses it.
-    pub fn write<W: Write>(&self, writer: &mut RecordWriter<W>) -> io::Result<()> {
-        let loops: Vec<Vec<_>> =
-            self.lock().iter().map(|kept| kept.segments.iter().cloned().collect()).collect();
+    pub fn write<W: Write>(
+        &self,
+        writer: &mut RecordWriter<W>,
+        (from, to): (Instant, Instant),
+    ) -> io::Result<()> {
+        let loops: Vec<Vec<_>> = self.lock().iter().map(|kept| kept.between(from, to)).collect();
         let mut first_lane = 0;
         for (segments, lanes) in loops.iter().zip(&self.lanes) {
             for segment in segments {
@@ -170,43 +175,60 @@ impl Kept {
         let first = if lane == 0 { Step::read(&mut &part[..]) } else { None };
         if let Some(Step::Checkpoint { now, .. }) = first {
             self.segments.push_back(Arc::new(Segment { since: now, ..Segment::default() }));
+            self.packer = Packer::default();
             self.is_asked = false;
         }
         let Some(segment) = self.segments.back_mut() else { return };
         // Copied only where a snapshot has just taken it.
         let segment = Arc::make_mut(segment);
-        segment.bytes.extend_from_slice(part);
-        segment.parts.push((lane, segment.bytes.len()));
-        self.bytes += part.len();
+        let (before, mut rest) = (segment.packed.len(), part);
+        while !rest.is_empty() {
+            let step = Step::read(&mut rest).expect("they were written as steps");
+            // The state of a link that was not served yet is of instant 0.
+            if segment.since == Instant::ZERO {
+                segment.since = step.instant().unwrap_or_default();
+            }
+            self.packer.pack(lane, &step, &mut segment.packed);
+        }
+        self.bytes += segment.packed.len() - before;
+    }
+
+    /// Returns the segments that have what happened between these instants.
+    fn between(&self, from: Instant, to: Instant) -> Vec<Arc<Segment>> {
+        let all = &self.segments;
+        let first = all.iter().rposition(|segment| segment.since <= from).unwrap_or(0);
+        let wanted = all.iter().skip(first).take_while(|segment| segment.since <= to);
+        let wanted: Vec<_> = wanted.cloned().collect();
+        // What is before all that is kept is met by the first of it.
+        if wanted.is_empty() { all.iter().take(1).cloned().collect() } else { wanted }
     }
 
     /// Lets the oldest segments go, but never the only one.
     fn shorten(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max && self.segments.len() > 1 {
             let oldest = self.segments.pop_front();
-            self.bytes -= oldest.map_or(0, |oldest| oldest.bytes.len());
+            self.bytes -= oldest.map_or(0, |oldest| oldest.packed.len());
         }
     }
 
     fn wants_segment(&self, bytes_max: usize) -> bool {
-        let is_full = |last: &Arc<Segment>| last.bytes.len() >= bytes_max / SEGMENTS;
+        let is_full = |last: &Arc<Segment>| last.packed.len() >= bytes_max / SEGMENTS;
         !self.is_asked && self.segments.back().is_some_and(is_full)
     }
 }
 
 impl Segment {
     fn write<W: Write>(&self, first_lane: usize, writer: &mut RecordWriter<W>) -> io::Result<()> {
-        let mut start = 0;
-        for &(lane, end) in &self.parts {
-            writer.steps(first_lane + usize::from(lane), &self.bytes[start..end])?;
-            start = end;
+        let mut steps = Unpacker::new(&self.packed);
+        while let Some((lane, step)) = steps.next_step() {
+            writer.step(first_lane + usize::from(lane), &step)?;
         }
         Ok(())
     }
 }
 
 /// The parts of what is kept that go at once.
-const SEGMENTS: usize = 8;
+const SEGMENTS: usize = 16;
 /// The least that is kept of a loop.
 const BYTES_MIN: usize = 1 << 20;
 /// How long steps wait in the queue.
@@ -231,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_oldest_segment_goes_and_each_begins_with_the_state() {
-        let (mut kept, bytes_max) = (Kept::default(), 8 * 1024);
+        let (mut kept, bytes_max) = (Kept::default(), 2 * 1024);
         let mut asked = 0;
         kept.add(1, &serves(1, 3).1);
         assert_eq!(kept.segments.len(), 0, "nothing is kept without a state");
@@ -254,11 +276,43 @@ mod tests {
         }
         assert!(asked > 20 && (2..=SEGMENTS + 1).contains(&kept.segments.len()), "{asked}");
         for segment in &kept.segments {
-            let (lane, end) = segment.parts[0];
-            let first = Step::read(&mut &segment.bytes[..end]);
-            assert!(lane == 0 && matches!(first, Some(Step::Checkpoint { .. })), "{first:?}");
+            let mut steps = Unpacker::new(&segment.packed);
+            let first = steps.next_step();
+            assert!(matches!(first, Some((0, Step::Checkpoint { .. }))), "{first:?}");
         }
-        let sum: usize = kept.segments.iter().map(|segment| segment.bytes.len()).sum();
+        let sum: usize = kept.segments.iter().map(|segment| segment.packed.len()).sum();
         assert_eq!(sum, kept.bytes);
+    }
+    #[test]
+    fn what_begins_with_a_link_that_was_not_served_yet_is_kept_since_its_first_step() {
+        let mut kept = Kept::default();
+        for (lane, part) in [state(0), state(1), serves(0, 1), serves(1, 8)] {
+            kept.add(lane, &part);
+        }
+        assert_eq!(kept.segments[0].since, Instant::from_nanos(1));
+    }
+
+    #[test]
+    fn a_part_of_the_time_takes_the_segments_that_have_it() {
+        let mut kept = Kept::default();
+        for since in [100, 200, 300] {
+            let mut part = Vec::new();
+            let (now, classified) = (Instant::from_nanos(since), Instant::ZERO);
+            Step::Checkpoint { now, classified, state: &[7; 9] }.write(&mut part);
+            kept.add(0, &part);
+        }
+        for (from, to, wanted) in [
+            (0, 50, &[100][..]),
+            (0, 150, &[100]),
+            (150, 199, &[100]),
+            (200, 250, &[200]),
+            (150, 300, &[100, 200, 300]),
+            (400, 500, &[300]),
+            (0, u64::MAX, &[100, 200, 300]),
+        ] {
+            let found = kept.between(Instant::from_nanos(from), Instant::from_nanos(to));
+            let found: Vec<u64> = found.iter().map(|segment| segment.since.as_nanos()).collect();
+            assert_eq!(found, wanted, "{from} to {to}");
+        }
     }
 }

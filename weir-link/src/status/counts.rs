@@ -276,7 +276,7 @@ impl Rows {
                 tenant,
                 counts: snapshot.leaves[number],
                 delay: Delay::of(&snapshot.delays[number]),
-                recent: recents.and_then(|recents| recents.leaf(number)).copied(),
+                recent: recents.and_then(|recents| recents.leaf(number)),
                 bins: None,
                 hosts: None,
             })

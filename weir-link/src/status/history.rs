@@ -2,8 +2,9 @@
 //!
 //! A thread that has time for it ([`History::begin`]) asks for a snapshot a second and compares it
 //! with earlier ones; the loop and the readers of the status do nothing for it but copy. Memory is
-//! bounded by the number of leaves: counts of [`FRAMES`] instants for the minute, and delays of
-//! [`SECONDS`] seconds, of these only the buckets that counted some.
+//! bounded by the number of leaves: counts of an instant and what changed at [`FRAMES`] later ones
+//! for the minute, and delays of [`SECONDS`] seconds, of these only the buckets that counted some. A
+//! leaf that does nothing takes part in the counts alone.
 //! Invariant: all windows end at the same snapshot, and one of other labels begins them anew.
 
 use std::collections::VecDeque;
@@ -97,8 +98,10 @@ pub(super) struct Recents {
     windows: Windows,
     /// As [`super::Status::frame_ns`].
     pub frame_ns: f64,
-    /// In the order of the leaves of all lanes.
-    leaves: Vec<(Recent, Lent)>,
+    /// Of the leaves of all lanes those that did something, in order, and where delays are measured
+    /// all.
+    leaves: Vec<(u32, (Recent, Lent))>,
+    count: usize,
 }
 
 /// Bits a second in the last second, by the depth of the lender.
@@ -111,8 +114,10 @@ impl Recents {
     }
 
     /// Returns what leaf number `number` of all lanes did.
-    pub fn leaf(&self, number: usize) -> Option<&(Recent, Lent)> {
-        self.leaves.get(number)
+    pub fn leaf(&self, number: usize) -> Option<(Recent, Lent)> {
+        let place = self.leaves.binary_search_by_key(&(number as u32), |row| row.0);
+        let idle = || (number < self.count).then(Default::default);
+        place.map_or_else(|_| idle(), |place| Some(self.leaves[place].1))
     }
 }
 
@@ -120,9 +125,13 @@ impl Recents {
 #[derive(Default)]
 struct Past {
     labels: Option<Arc<Labels>>,
-    last: Frame<Tally>,
-    /// Each [`STEP`], the oldest first.
-    frames: VecDeque<Frame<Sums>>,
+    last: Frame,
+    /// The counts at the beginning of the minute.
+    oldest: Option<(Instant, Vec<Sums>)>,
+    /// At each [`STEP`] since then, the counts that had changed since the one before.
+    later: VecDeque<(Instant, Vec<(u32, Sums)>)>,
+    /// For each leaf, whether its counts changed since the last of these.
+    has_moved: Vec<bool>,
     /// For each leaf with a histogram, the durations of each of the last seconds.
     delays: Vec<Delays>,
     /// The lengths of these seconds.
@@ -131,11 +140,11 @@ struct Past {
 
 /// The counts of an instant.
 #[derive(Clone, Default)]
-struct Frame<T> {
+struct Frame {
     at: Instant,
     busy_ns: u64,
     received: u64,
-    leaves: Vec<T>,
+    leaves: Vec<Tally>,
 }
 
 /// The counts of a leaf from which the last second is computed.
@@ -147,7 +156,7 @@ struct Tally {
 }
 
 /// The counts of a leaf from which any window is computed.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Sums {
     offered: Count,
     sent: Count,
@@ -172,27 +181,31 @@ impl Past {
             *self = Self { labels: Some(Arc::clone(&snapshot.labels)), ..Self::default() };
         }
         let now = Frame::of(snapshot);
-        let is_first = self.frames.is_empty();
         let before = std::mem::replace(&mut self.last, now);
         let now = &self.last;
         let second = now.at.since(before.at);
-        if is_first || second == Duration::ZERO {
+        let leaves = before.leaves.iter().zip(&now.leaves);
+        let moved = leaves.map(|(before, now)| before.sums != now.sums);
+        self.has_moved.resize(now.leaves.len(), false);
+        self.has_moved.iter_mut().zip(moved).for_each(|(has, moved)| *has |= moved);
+        if self.oldest.is_none() || second == Duration::ZERO {
             self.remember_delays(snapshot, None);
             self.step();
             return None;
         }
         self.remember_delays(snapshot, Some(second));
-        let minute = &self.frames[0];
+        let (began, minute) = self.oldest.as_ref().expect("a minute has begun");
+        let length = self.last.at.since(*began);
         let delay = self.lengths.iter().fold(Duration::ZERO, |sum, one| sum.plus(*one));
         let mut scratch = Histogram::new();
         let leaves = self.last.leaves.iter().zip(measured(snapshot)).enumerate();
-        let leaves = leaves.map(|(number, (now, has_delays))| {
+        let leaves = leaves.filter_map(|(number, (now, has_delays))| {
             // A class that took a place did nothing before.
             let last = before.leaves[number];
             let last = if last.sums.tenant == now.sums.tenant { last } else { Tally::default() };
             let mut recent = Recent {
                 second: rates(&last.sums, &now.sums, second),
-                minute: rates(&minute.leaves[number], &now.sums, self.last.at.since(minute.at)),
+                minute: rates(&minute[number], &now.sums, length),
                 overlimit: part(last.overlimit_ns, now.overlimit_ns, second),
                 ..Recent::default()
             };
@@ -203,11 +216,13 @@ impl Past {
                 let bytes = now.borrowed[depth].saturating_sub(last.borrowed[depth]);
                 (bytes as f64 * 8.0 / seconds(second)) as f32
             };
-            (recent, std::array::from_fn(lent))
+            let row = (recent, std::array::from_fn(lent));
+            let is_idle = !has_delays && row == Default::default();
+            (!is_idle).then_some((number as u32, row))
         });
         let windows = Windows {
             second_ns: second.as_nanos(),
-            minute_ns: self.last.at.since(minute.at).as_nanos(),
+            minute_ns: length.as_nanos(),
             delay_ns: delay.as_nanos(),
             age_ns: 0,
         };
@@ -219,21 +234,32 @@ impl Past {
             windows,
             frame_ns: if frames == 0 { 0.0 } else { busy as f64 / frames as f64 },
             leaves: leaves.collect(),
+            count: self.last.leaves.len(),
         };
         self.step();
         Some(recents)
     }
 
-    /// Keeps the last frame for the minute, if the one before it is old enough.
+    /// Keeps what changed for the minute, if the last time is long enough ago.
     fn step(&mut self) {
-        let is_due = |newest: &Frame<Sums>| self.last.at.since(newest.at) >= STEP;
-        if self.frames.back().is_none_or(is_due) {
-            let leaves = self.last.leaves.iter().map(|leaf| leaf.sums).collect();
-            let Frame { at, busy_ns, received, .. } = self.last;
-            self.frames.push_back(Frame { at, busy_ns, received, leaves });
+        let Frame { at, leaves, .. } = &self.last;
+        let Some((oldest, sums)) = &mut self.oldest else {
+            self.oldest = Some((*at, leaves.iter().map(|leaf| leaf.sums).collect()));
+            return;
+        };
+        let newest = self.later.back().map_or(*oldest, |newest| newest.0);
+        if at.since(newest) < STEP {
+            return;
         }
-        if self.frames.len() > FRAMES {
-            self.frames.pop_front();
+        let each = (0..).zip(leaves).zip(&mut self.has_moved);
+        let moved = each.filter_map(|((number, leaf), has_moved)| {
+            std::mem::take(has_moved).then_some((number, leaf.sums))
+        });
+        self.later.push_back((*at, moved.collect()));
+        if self.later.len() > FRAMES {
+            let (at, moved) = self.later.pop_front().expect("there are some");
+            moved.into_iter().for_each(|(number, now)| sums[number as usize] = now);
+            *oldest = at;
         }
     }
 
@@ -272,7 +298,7 @@ fn forget_first<T>(list: &mut VecDeque<T>) {
     }
 }
 
-impl Frame<Tally> {
+impl Frame {
     fn of(snapshot: &Snapshot) -> Self {
         let ports = snapshot.head.ports.iter();
         Self {
@@ -336,9 +362,9 @@ fn seconds(duration: Duration) -> f64 {
 const PACE: Patience = Patience::from_secs(1);
 /// How long the loop may take for a snapshot.
 const PATIENCE: Patience = Patience::from_millis(700);
-/// The time between the frames of the minute, and how many there are.
+/// The time between the instants of the minute, and how many there are behind the first.
 const STEP: Duration = Duration::from_secs(10);
-const FRAMES: usize = 7;
+const FRAMES: usize = 6;
 /// The seconds whose delays are kept.
 const SECONDS: usize = 10;
 

@@ -54,11 +54,11 @@ impl LaneSums {
                 sums.lost += counts.lost_total();
                 sums.backlog.add(counts.account.backlog.into());
                 if let Some((recent, _)) = recent {
-                    sums.add_recent(recent);
+                    sums.add_recent(&recent);
                 }
             });
             if let Some((_, lent)) = recent {
-                sums.add_loans(shape, leaf, lent);
+                sums.add_loans(shape, leaf, &lent);
             }
         }
         sums

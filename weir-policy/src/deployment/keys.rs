@@ -1,6 +1,7 @@
 //! The keys of deployments.
 
 use super::alarm::ALARMS_MAX;
+use super::circuits::{ATTRIBUTES, CLIENTS_MAX};
 use super::ports::PORT_KINDS;
 use super::rsvp::{EXCESSES, INTERFACES_MAX, SESSIONS_MAX};
 use super::service::{EXITS, FOREVER, NONE, PRIORITIES, RESTARTS};
@@ -183,6 +184,7 @@ const TABLES: &[Key] = &[
          one; without a certificate only this machine reaches it.",
     ),
     key("rsvp", Values::Table(RSVP), "none", "A table `[deployment.rsvp]`, see below."),
+    key("circuits", Values::Table(CIRCUITS), "none", "A table `[deployment.circuits]`, see below."),
 ];
 
 /// A port that is a table.
@@ -376,6 +378,46 @@ pub const RSVP: Keys = &[&[
     ),
 ]];
 
+/// `[deployment.circuits]`.
+pub const CIRCUITS: Keys = &[&[
+    key(
+        "from",
+        Values::Text,
+        MUST,
+        "Where circuits are heard of: a file that ends in `.csv`, relative to the folder of the \
+         deployment and watched; `http`, the API; or `radius`, RADIUS accounting.",
+    ),
+    key(
+        "template",
+        Values::Text,
+        "circuit",
+        "The template with `circuits = true` of the policies that shape them.",
+    ),
+    key(
+        "expire",
+        Values::Time(Duration::from_secs(1), WEEK),
+        "none: a circuit stays until it leaves",
+        "After this time without news of it a circuit leaves, with `http` and `radius`.",
+    ),
+    key("listen", LISTEN_RADIUS, "must be written with `radius`", "The UDP address and port."),
+    key(
+        "clients",
+        Values::List(&Values::Text, 1, CLIENTS_MAX),
+        "must be written with `radius`",
+        "The addresses from which packets of RADIUS are taken.",
+    ),
+    key(
+        "secret_file",
+        Values::Text,
+        "must be written with `radius`",
+        "A file with the secret that the clients share, which others may not read. Relative to \
+         the folder of the deployment.",
+    ),
+    key("id", ATTRIBUTE, "User-Name", "The attribute of RADIUS that identifies a circuit."),
+    key("plan", ATTRIBUTE, "Filter-Id", "The attribute that names its plan."),
+    key("site", ATTRIBUTE, "NAS-Identifier", "The attribute that names its site."),
+]];
+
 /// `neighbour` of `[deployment.rsvp]`.
 pub const NEIGHBOUR: Keys = &[&[
     key("rate", RATE, "no limit", "Their rates together."),
@@ -398,6 +440,9 @@ const SYSTEM: &str = "the system's choice";
 /// A name that useradd(8) and groupadd(8) allow.
 const ACCOUNT: Values = Values::Form("^[A-Za-z0-9_.][A-Za-z0-9_.-]{0,31}$", "");
 const LISTEN: Values = Values::Form("", "127.0.0.1:8480");
+const LISTEN_RADIUS: Values = Values::Form("", "192.0.2.1:1813");
+const ATTRIBUTE: Values = Values::Words(&words::<_, { ATTRIBUTES.len() }>(ATTRIBUTES));
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 const SESSIONS: Values = Values::Number(1, SESSIONS_MAX as u64);
 const TEN_SECONDS: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_secs(3600);

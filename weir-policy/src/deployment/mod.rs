@@ -25,6 +25,7 @@
 mod alarm;
 mod api;
 mod bridges;
+mod circuits;
 mod directions;
 pub mod keys;
 mod pool;
@@ -47,6 +48,7 @@ use weir_core::units::{Duration, Share};
 pub use crate::file::ReadFile;
 pub use alarm::{Alarm, Watch, Webhook, watch};
 pub use api::Api;
+pub use circuits::{ATTRIBUTES, CircuitSource, Circuits, Radius};
 pub use ports::{INTERFACE_BYTES_MAX, PORT_KINDS, is_interface};
 pub use rsvp::{EXCESSES, Excess, NeighbourLimit, Rsvp, rate_cap};
 pub use service::{OnExit, Patience, Priority, Restart, Service};
@@ -91,6 +93,8 @@ pub struct Deployment {
     pub web: Option<SocketAddr>,
     /// Reservations by RSVP, if it takes any.
     pub rsvp: Option<Rsvp>,
+    /// Circuits that come and go, if there are any.
+    pub circuits: Option<Circuits>,
 }
 
 /// A network interface under the name that policies use.
@@ -260,6 +264,7 @@ fn read<R: Route>(
         let api = table.field("api").and_then(|node| api::read(&node, name, report));
         let web = table.field("web").and_then(|node| web::read(&node, api.as_ref(), report));
         let rsvp = table.field("rsvp");
+        let circuits = table.field("circuits");
         let mut settings = Settings::read(&mut table, name, report);
         if web.is_some() {
             // What the page shows of single packets comes from there.
@@ -270,6 +275,7 @@ fn read<R: Route>(
         let alarms = alarm::read(alarms.as_ref(), &directions, report);
         let all = (&settings.deployment, directions.as_slice());
         let rsvp_settings = rsvp.as_ref().and_then(|node| rsvp::read(node, all, name, report));
+        let circuits = circuits.and_then(|node| circuits::read(&node, &directions, name, report));
         if report.failed() {
             // A direction that is missing would leave its ports alone.
             return None;
@@ -283,14 +289,16 @@ fn read<R: Route>(
             }
         }
         let rsvp = rsvp_settings;
-        let deployment = Deployment { bridges, alarms, api, web, rsvp, ..settings.deployment };
+        let deployment =
+            Deployment { bridges, alarms, api, web, rsvp, circuits, ..settings.deployment };
         Some((deployment, directions))
     })
 }
 
 /// The table `[deployment]`, and where its keys are written.
 struct Settings {
-    /// All of it except directions, bridges, alarms, the API, the page and reservations.
+    /// All of it except directions, bridges, alarms, the API, the page, reservations
+    /// and circuits.
     deployment: Deployment,
     /// Where each port is written.
     port_spans: Vec<Span>,
@@ -347,6 +355,7 @@ impl Settings {
             api: None,
             web: None,
             rsvp: None,
+            circuits: None,
         };
         let pool_span = pool_node.map(|node| node.span());
         Self { deployment, port_spans, cpus, pool_span, sojourn_max, service_spans }

@@ -150,6 +150,10 @@ pub(super) fn read<'a>(
     let place = table.field("place").and_then(|node| {
         Some((node.number(0, u64::from(PLACES_MAX) - 1, report)? as u32, node.span()))
     });
+    // It decides nothing, and stays in the text.
+    if let Some(note) = table.field("note") {
+        note.text(report);
+    }
     let (spread, spread_span) = read_spread(&mut table, report);
     let oversubscribes = table.field(OVERSUBSCRIBE).and_then(|node| node.flag(report));
     let own_delay = descriptor.is_some_and(has_delay);
@@ -509,6 +513,7 @@ const CLASS_KEYS: &[&str] = &[
     "police",
     "places",
     "place",
+    "note",
     OVERSUBSCRIBE,
     "hash",
     "queues",

@@ -12,13 +12,14 @@ use super::link::check_class;
 use super::places;
 use super::tree::{WrittenRate, overcommitted, share_of_nothing};
 use super::values::{Basis, Written};
+use super::written::text_of_class;
 use super::{Policy, rules};
 use crate::codes;
 use crate::finding::{Draft, Outcome, Report, Span};
 use crate::reader::{Document, Node};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
-use toml_edit::{DocumentMut, Item, Table};
+use toml_edit::{DocumentMut, Table};
 use weir_core::classify::{Rule, RuleSet};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::Graft;
@@ -449,15 +450,5 @@ fn text_of(texts: &mut Option<Table>, name: &str, place: u32) -> String {
     let written = texts.as_mut().and_then(|all| all.remove(name));
     let mut own = written.and_then(|item| item.into_table().ok()).unwrap_or_default();
     own.insert("place", toml_edit::value(i64::from(place)));
-    own.set_position(None);
-    // However it was written, it has a header of its own, so that texts of tables can follow each
-    // other.
-    own.set_dotted(false);
-    own.set_implicit(false);
-    let mut all = Table::new();
-    all.set_implicit(true);
-    all.insert(name, Item::Table(own));
-    let mut document = DocumentMut::new();
-    document.insert("class", Item::Table(all));
-    document.to_string()
+    text_of_class(name, own)
 }

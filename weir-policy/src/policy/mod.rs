@@ -18,6 +18,7 @@ mod rules;
 mod template;
 mod tree;
 mod values;
+mod written;
 
 use crate::codes;
 use crate::file::{self, ReadFile};
@@ -42,6 +43,7 @@ pub use join::{JoinRequest, Seating};
 pub use places::{PLACES_MAX, Places};
 pub use promise::read as read_promise;
 pub use promise::{Comparison, Goal, Measure, Metric, Promise, Promised};
+pub use template::{CIRCUIT_PREFIX, CircuitRow, CircuitTemplate, circuit_class};
 
 /// A policy without errors, ready to be run.
 #[derive(Clone, Debug)]
@@ -61,6 +63,8 @@ pub struct Policy {
     pub demands: Vec<Demand>,
     /// Conditions on the results of runs.
     pub promises: Vec<Promise>,
+    /// The templates of circuits, which come and go while a link runs.
+    pub circuits: Vec<CircuitTemplate>,
     /// The places for classes that join while a link runs.
     pub places: Vec<Places>,
     /// The first leaf of a class at a place; leaves before it belong to the other classes.
@@ -115,6 +119,7 @@ impl PartialEq for Policy {
             interfaces,
             demands,
             promises,
+            circuits,
             places,
             first_place: _,
             seats: _,
@@ -126,8 +131,9 @@ impl PartialEq for Policy {
         let same_rules = (rules, search, default) == (&other.rules, &other.search, &other.default);
         let same_link = (link, interfaces) == (&other.link, &other.interfaces);
         let same_places = (places, joined) == (&other.places, &other.joined);
+        let same_circuits = *circuits == other.circuits;
         let same_demands = (demands, promises) == (&other.demands, &other.promises);
-        same_rules && same_link && same_places && same_demands
+        same_rules && same_link && same_places && same_demands && same_circuits
     }
 }
 
@@ -213,6 +219,7 @@ pub fn build(
     let policy = Policy {
         demands: class::demands(&classes),
         promises: promise::resolve(promises, &plan.tree, report),
+        circuits: templates.circuits(),
         first_place: LeafId((plan.tree.leaf_count() - seats.len()) as u32),
         link: plan,
         rules,

@@ -1,6 +1,7 @@
 //! The tests of policies and deployments, one program: findings, conversions, templates.
 
 mod bounds;
+mod circuits;
 mod convert;
 mod deployment;
 mod diff;

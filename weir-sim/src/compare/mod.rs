@@ -286,8 +286,12 @@ pub fn tracks(
     replicate::map(scenarios.len(), run, threads).into_iter().collect()
 }
 
-/// The scenario under another scheduler, with its changes.
-fn adapt(scenario: &Scenario, entry: &sched::Entry) -> Result<(Scenario, Vec<String>), String> {
+/// Returns the scenario under another scheduler, with its changes, and notes on what has no
+/// counterpart.
+///
+/// # Errors
+/// When the scheduler cannot express the policy.
+pub fn adapt(scenario: &Scenario, entry: &sched::Entry) -> Result<(Scenario, Vec<String>), String> {
     let Translated { plan, notes, .. } = translate::translate(&scenario.link, entry.descriptor)?;
     let mut adapted = Scenario { link: plan, ..scenario.clone() };
     let main = scenario.network.as_ref().map(|network| network.main);

@@ -17,6 +17,7 @@ mod block;
 mod error;
 mod fields;
 mod file_head;
+pub mod packed;
 pub(crate) mod policy;
 mod read;
 pub mod state;

@@ -372,7 +372,7 @@ impl<'a> Arrival<'a> {
 }
 
 impl Fate {
-    const ALL: [Self; 3] = [Self::Offered, Self::Refused, Self::Resumed];
+    pub(crate) const ALL: [Self; 3] = [Self::Offered, Self::Refused, Self::Resumed];
 }
 
 impl Change {

@@ -49,7 +49,10 @@ impl Import {
         }
         if let Some((script, arguments)) = self.run.split_first() {
             if arguments.iter().any(|one| one.to_string_lossy().starts_with("--out")) {
-                output.warn("`--out` behind the script is an argument of the script; write it before `--run`");
+                output.warn(
+                    "`--out` behind the script is an argument of the script; write it before \
+                     `--run`",
+                );
             }
             let time_max = Duration::from_secs(self.time_limit.clamp(1, TIME_MAX));
             let script =

@@ -80,6 +80,7 @@ pub const CLASS: &[About] = &[
         "The place of its parent that it has, from 0: `weir class` writes it.",
         "none: it is no class that joined",
     ),
+    ("note", "A text that goes with the class and decides nothing.", "none"),
     (
         "oversubscribe",
         "Whether the rates of its children may together be more than its own.",

@@ -56,7 +56,7 @@ pub fn policy() -> String {
             outcomes.join(", ")
         ));
     }
-    let required = ["list", "name", "class"];
+    let required = ["class"];
     let keys = object(template(&Map::new())["properties"].clone());
     page.section("`[template.NAME]` and `[plan.NAME]`", TEMPLATES, &keys, &required);
     let keys = object(promise()["properties"].clone());
@@ -73,6 +73,7 @@ pub fn deployment() -> String {
     page.keys("`[deployment.alarm.NAME]`", ALARMS, deployments::ALARM);
     page.keys("`[deployment.api]`", API, deployments::API);
     page.keys("`[deployment.rsvp]`", RSVP, deployments::RSVP);
+    page.keys("`[deployment.circuits]`", CIRCUITS, deployments::CIRCUITS);
     page.0
 }
 
@@ -243,6 +244,9 @@ const API: &str = "The control API on a TCP address, which programs call with a 
 const RSVP: &str = "Reservations by RSVP on a routing machine, with `ports = { host = ... }`, or \
 on a bridge with an `address`: each that is admitted is a class at a place. \
 [reservations.md](../reservations.md) explains it.";
+const CIRCUITS: &str = "Circuits of subscribers that come and go while the link runs: each is a \
+class at a place, by a template of the policy. [running/circuits.md](../running/circuits.md) \
+explains it.";
 const ALARMS: &str = "What is watched while the deployment runs. An alarm that is raised, and one \
 that ends, is an event; `run` and `webhook` tell others of it. At most 64.";
 const SCENARIO: &str = "A scenario says what `weir sim` simulates; [scenarios.md](../scenarios.md) \

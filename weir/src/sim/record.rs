@@ -8,19 +8,19 @@
 //! the scenario's seed in. Invariant: what [`weir_trace::recorded::replay`] makes of the file is
 //! the same to the bit.
 
-use crate::output::{Format, Output};
-use crate::whole_file::{WholeFile, cannot};
+use crate::whole_file::cannot;
 use std::collections::BTreeMap;
-use std::io::BufWriter;
+use std::io::Write;
 use std::path::Path;
 use toml::{Table, Value};
-use weir_cli::input;
 use weir_core::classify::{Classifier, InterfaceId};
 use weir_core::ids::Handle;
 use weir_core::link::{AnyLink, Change as LinkChange, Packet, Pending};
 use weir_core::packet::Headers;
+use weir_core::sched::Descriptor;
 use weir_core::units::Instant;
-use weir_policy::{Policy, policy};
+use weir_policy::file::ReadFile;
+use weir_policy::{Policy, policy, translate};
 use weir_sim::watch::places;
 use weir_sim::{Fate, Scenario, frame};
 use weir_trace::record::{
@@ -31,9 +31,6 @@ use weir_trace::recorded::policy_of;
 /// A record in the making: packets are kept until the run is over, since they are told as they
 /// leave and recorded as they came.
 pub struct Recording {
-    file: WholeFile,
-    /// Its name, as the user gave it.
-    name: String,
     head: Head,
     lanes: Vec<Lane>,
     /// The lane of each outlet that has a policy.
@@ -57,27 +54,35 @@ struct Frame {
     headers: Box<[u8]>,
 }
 
+/// The texts that a scenario was read from.
+#[derive(Clone, Copy)]
+pub struct Written<'a> {
+    /// The scenario's own, and its name.
+    pub text: &'a str,
+    /// Its name.
+    pub name: &'a Path,
+    /// Reads the files that it names.
+    pub read: ReadFile<'a>,
+    /// The scheduler for which the main outlet's policy is translated.
+    pub scheduler: Option<&'static Descriptor>,
+}
+
 impl Recording {
-    /// Creates the file.
+    /// An empty record of a run.
     ///
     /// # Errors
-    /// When it cannot be written, or a link cannot be recorded.
-    pub fn create(path: &Path, (scenario, from): (&Scenario, &Path)) -> Result<Self, String> {
-        if from == Path::new("-") {
-            return Err("--record reads the scenario's policies: name a file".to_owned());
-        }
-        let name = from.display().to_string();
-        let bytes = input::read(from).map_err(|error| cannot("read", &name, &error))?;
-        let text = String::from_utf8_lossy(&bytes);
-        let table: Table = toml::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
-        let texts = Texts { scenario: from, table: &table };
+    /// When a text cannot be read, or a link cannot be recorded.
+    pub fn of(scenario: &Scenario, written: Written<'_>) -> Result<Self, String> {
+        let table: Table = toml::from_str(written.text)
+            .map_err(|error| format!("{}: {error}", written.name.display()))?;
+        let main = scenario.network.as_ref().map_or(0, |network| network.main.0);
+        let texts = Texts { written, table: &table, main };
         let mut head = Head {
             weir: weir_cli::VERSION.to_owned(),
             name: scenario.name.clone(),
             ..Head::default()
         };
         let (mut lanes, mut of_outlet) = (Vec::new(), BTreeMap::new());
-        let main = scenario.network.as_ref().map_or(0, |network| network.main.0);
         let mut outlets: Vec<_> = (0u32..).zip(places(scenario)).collect();
         // The page opens on the first.
         outlets.sort_by_key(|(outlet, _)| *outlet != main);
@@ -101,9 +106,8 @@ impl Recording {
         if lanes.is_empty() {
             return Err("--record: no link of the scenario has a policy".to_owned());
         }
-        let file = WholeFile::create(path).map_err(|error| error.to_string())?;
-        let (name, end) = (path.display().to_string(), Instant::ZERO.after(scenario.duration));
-        Ok(Self { file, name, head, lanes, of_outlet, end, frame: Vec::new() })
+        let end = Instant::ZERO.after(scenario.duration);
+        Ok(Self { head, lanes, of_outlet, end, frame: Vec::new() })
     }
 
     /// Keeps a packet that left, was dropped, or waits at the end.
@@ -119,32 +123,14 @@ impl Recording {
         });
     }
 
-    /// Writes the record, says on standard error how to see it, and warns if packets came to another
-    /// class than in the run.
-    ///
-    /// # Errors
-    /// As [`Recording::finish`].
-    pub fn end(self, output: &Output) -> Result<(), String> {
-        let name = self.name.clone();
-        let others = self.finish()?;
-        if output.format == Format::Text {
-            output.warn(&format!("{name} has every packet: `weir view {name}` shows it"));
-        }
-        if others > 0 {
-            let what = "packets have another class in the record than in the run";
-            output.warn(&format!("--record: {others} {what}"));
-        }
-        Ok(())
-    }
-
-    /// Writes the record; returns how many packets came to another class than in the run.
+    /// Writes the record; returns the output, and how many packets came to another class than in
+    /// the run.
     ///
     /// # Errors
     /// When it cannot be written, or a policy cannot be built from its text.
-    fn finish(self) -> Result<u64, String> {
+    pub fn finish<W: Write>(self, output: W) -> Result<(W, u64), String> {
         let failed = |error: std::io::Error| error.to_string();
-        let mut writer =
-            RecordWriter::new(BufWriter::new(self.file), &self.head).map_err(failed)?;
+        let mut writer = RecordWriter::new(output, &self.head).map_err(failed)?;
         let mut others = 0;
         for (place, mut lane) in self.lanes.into_iter().enumerate() {
             // Told as they leave; those that came at one instant keep that order.
@@ -164,20 +150,18 @@ impl Recording {
             link.serve(self.end)?;
             others += link.others;
         }
-        let file = writer.finish(End::Time).map_err(failed)?;
-        file.into_inner().map_err(|error| error.to_string())?.keep()?;
-        Ok(others)
+        Ok((writer.finish(End::Time).map_err(failed)?, others))
     }
 }
 
 /// A link that is built from the text of its policy, and what it does is written.
-struct Replayed<'a> {
+struct Replayed<'a, W> {
     lane: usize,
     policy: Policy,
     classifier: Classifier,
     link: Box<dyn AnyLink>,
     pending: Pending,
-    writer: &'a mut RecordWriter<BufWriter<WholeFile>>,
+    writer: &'a mut RecordWriter<W>,
     handle: u32,
     /// When the link has to be served again.
     next: Option<Instant>,
@@ -185,12 +169,8 @@ struct Replayed<'a> {
     others: u64,
 }
 
-impl<'a> Replayed<'a> {
-    fn new(
-        lane: usize,
-        head: &Head,
-        writer: &'a mut RecordWriter<BufWriter<WholeFile>>,
-    ) -> Result<Self, String> {
+impl<'a, W: Write> Replayed<'a, W> {
+    fn new(lane: usize, head: &Head, writer: &'a mut RecordWriter<W>) -> Result<Self, String> {
         let policy = policy_of(&head.lanes[lane].policy, &head.files, head)?.with_places();
         Ok(Self {
             lane,
@@ -287,8 +267,10 @@ impl<'a> Replayed<'a> {
 
 /// The texts of a scenario's policies.
 struct Texts<'a> {
-    scenario: &'a Path,
+    written: Written<'a>,
     table: &'a Table,
+    /// The outlet in question.
+    main: u32,
 }
 
 impl Texts<'_> {
@@ -296,7 +278,7 @@ impl Texts<'_> {
     fn of_outlet(&self, outlet: u32, scenario: &Scenario) -> Result<Option<File>, String> {
         if scenario.network.is_none() {
             let value = self.table.get("policy");
-            return value.map(|value| self.file(value, "policy.toml")).transpose();
+            return value.map(|value| self.file(value, "policy.toml", outlet)).transpose();
         }
         let links = self.table.get("link").and_then(Value::as_array);
         let link = links.and_then(|links| links.get(outlet as usize / 2)?.as_table());
@@ -313,7 +295,7 @@ impl Texts<'_> {
                 outlet / 2 + 1
             ));
         }
-        self.file(value, &format!("policy-{outlet}.toml")).map(Some)
+        self.file(value, &format!("policy-{outlet}.toml"), outlet).map(Some)
     }
 
     /// Returns the changes of an outlet's policy, in the order of time.
@@ -324,31 +306,60 @@ impl Texts<'_> {
         for (place, (change, row)) in scenario.changes.iter().zip(rows).enumerate() {
             let value = row.get("policy").filter(|_| change.outlet.0 == outlet);
             if let Some(value) = value {
-                own.push((change.at, self.file(value, &format!("change-{place}.toml"))?));
+                own.push((change.at, self.file(value, &format!("change-{place}.toml"), outlet)?));
             }
         }
         Ok(own)
     }
 
-    /// Returns the file that a value names, or the text of the table that it is.
-    fn file(&self, value: &Value, name: &str) -> Result<File, String> {
-        let Value::String(named) = value else {
-            let text = toml::to_string(value).map_err(|error| error.to_string())?;
-            return Ok(File { name: name.to_owned(), text });
+    /// Returns the file that a value names, or the text of the table that it is, as the outlet has
+    /// it.
+    fn file(&self, value: &Value, name: &str, outlet: u32) -> Result<File, String> {
+        let file = match value {
+            Value::String(named) => {
+                let path = self.folder().join(named);
+                let name = path.display().to_string();
+                let read = self.written.read;
+                let bytes = read(&path).map_err(|error| cannot("read", &name, &error))?;
+                File { name, text: String::from_utf8_lossy(&bytes).into_owned() }
+            }
+            value => {
+                let text = toml::to_string(value).map_err(|error| error.to_string())?;
+                File { name: name.to_owned(), text }
+            }
         };
-        let path = self.scenario.parent().unwrap_or(Path::new("")).join(named);
-        let name = path.display().to_string();
-        let bytes = input::read_named(&path).map_err(|error| cannot("read", &name, &error))?;
-        Ok(File { name, text: String::from_utf8_lossy(&bytes).into_owned() })
+        match self.written.scheduler.filter(|_| outlet == self.main) {
+            Some(to) => self.translated(file, to),
+            None => Ok(file),
+        }
+    }
+
+    /// Returns a policy as it is for another scheduler.
+    fn translated(&self, file: File, to: &'static Descriptor) -> Result<File, String> {
+        let File { name, text } = file;
+        let read = |path: &Path| self.near(path);
+        let outcome = policy::parse_bytes(text.as_bytes(), &name, None, &read);
+        let plan = outcome.plan.filter(|plan| plan.link.scheduler != to.keyword);
+        let Some(plan) = plan else { return Ok(File { name, text }) };
+        let converted = translate::convert((&text, &name), &plan, to)?;
+        Ok(File { name, text: converted.text })
+    }
+
+    fn folder(&self) -> &Path {
+        self.written.name.parent().unwrap_or(Path::new(""))
+    }
+
+    /// Reads a file that a policy names, from where it is named or from the scenario's folder.
+    fn near(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        let read = self.written.read;
+        read(path).or_else(|_| read(&self.folder().join(path)))
     }
 
     /// Returns a policy and every file that it names.
     fn with_named(&self, file: File) -> Result<Vec<File>, String> {
         let named = std::cell::RefCell::new(Vec::new());
         let read = |path: &Path| {
-            let folder = self.scenario.parent().unwrap_or(Path::new(""));
-            let near = folder.join(path);
-            let bytes = input::read_named(path).or_else(|_| input::read_named(&near))?;
+            let bytes = self.near(path)?;
             let text = String::from_utf8_lossy(&bytes).into_owned();
             named.borrow_mut().push(File { name: path.display().to_string(), text });
             Ok(bytes)

@@ -93,7 +93,7 @@ fn the_example_is_compared_drawn_and_the_same_on_any_number_of_threads() {
     // Two legends, and a name under each of the four panels of sums.
     assert_eq!(svg.matches(">\ndbhpd\n<").count(), 6, "{svg}");
     // On a logarithmic axis delays are points: one for each class and scheduler.
-    assert!(svg.matches("<circle").count() >= 5 * 7, "{svg}");
+    assert!(svg.matches("h0").count() >= 5 * 7, "{svg}");
     let written = std::fs::read(&file).expect("it was written");
     let written: Value = serde_json::from_slice(&written).expect("it is JSON");
     assert_eq!(written["rows"].as_array().map(Vec::len), Some(7));

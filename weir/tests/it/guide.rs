@@ -126,3 +126,36 @@ fn the_commands_of_the_guide_print_what_it_shows() {
     }
     assert!(count > 5, "{count} commands");
 }
+
+/// Returns the pictures that a page shows.
+fn pictures(text: &str) -> Vec<&str> {
+    let named = |part: &'static str| text.split(part).skip(1);
+    let markdown = named("](../pictures/").filter_map(|rest| rest.split(')').next());
+    let html = named("\"../pictures/").filter_map(|rest| rest.split('"').next());
+    markdown.chain(html).collect()
+}
+
+#[test]
+fn each_page_of_guide_and_lab_shows_pictures_that_are_there_and_small() {
+    for folder in ["docs/guide", "docs/lab"] {
+        for entry in std::fs::read_dir(root().join(folder)).expect("it is there") {
+            let path = entry.expect("it can be read").path();
+            let is_page = path.extension().is_some_and(|extension| extension == "md");
+            if !is_page || path.ends_with("README.md") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a page is text");
+            let shown = pictures(&text);
+            assert!(!shown.is_empty(), "{} shows no picture", path.display());
+            for name in shown {
+                let file = root().join("docs/pictures").join(name);
+                let size = file.metadata().map(|file| file.len());
+                let is_small = size.is_ok_and(|size| (1000..=PICTURE_MAX).contains(&size));
+                assert!(is_small, "{}: {name}", path.display());
+            }
+        }
+    }
+}
+
+/// The most bytes of a picture, as for `cargo xtask pictures`.
+const PICTURE_MAX: u64 = 300_000;

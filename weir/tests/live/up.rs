@@ -8,6 +8,7 @@ mod asked;
 mod before;
 mod bridges;
 mod changed;
+mod circuits;
 mod classes;
 mod deaths;
 mod events;
@@ -63,6 +64,7 @@ pub fn rows() -> impl Iterator<Item = Row> {
         before::TESTS,
         bridges::TESTS,
         changed::TESTS,
+        circuits::TESTS,
         classes::TESTS,
         deaths::TESTS,
         events::TESTS,
@@ -74,9 +76,10 @@ pub fn rows() -> impl Iterator<Item = Row> {
         restarts::TESTS,
         told::TESTS,
     ];
-    let others: [(&[Test], &[Need]); 7] = [
+    let others: [(&[Test], &[Need]); 8] = [
         (api::WITH_PROMETHEUS, &[Need::PrivateNetworks, Need::Program("prometheus")]),
         (bridges::OVER_AF_XDP, &[Need::AfXdp]),
+        (circuits::WITH_RADCLIENT, &[Need::PrivateNetworks, Need::Program("radclient")]),
         (deaths::CARRIED, &[Need::Root]),
         (memory::OVER_AF_XDP, &[Need::AfXdp]),
         (restarts::OVER_AF_XDP, &[Need::AfXdp]),

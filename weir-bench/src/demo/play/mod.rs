@@ -45,8 +45,7 @@ pub fn play(
         let link = Link::start(scope, &testbed, setup, stop.flag())?;
         // The browser that shows it needs this machine, too.
         let hosts = Hosts { testbed: &testbed, cpu: other_cpu, is_first: false };
-        let mut threads = sockets.receive(scope, hosts, &flags.receivers);
-        threads.extend(sockets.send(scope, hosts, &flags.senders));
+        let threads = sockets.start(scope, hosts, &flags);
         let shown = show(&link.socket()).map_err(Failure::System);
         drop(ending);
         let joined = threads.into_iter().map(join).collect::<Result<Vec<()>, _>>();
@@ -93,47 +92,39 @@ impl Sockets {
         Ok(Self { datagrams, listeners })
     }
 
-    fn receive<'scope>(
+    /// Starts all traffic: those that receive it first.
+    fn start<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         hosts: Hosts<'scope>,
-        stop: &'scope AtomicBool,
+        flags: &'scope Flags,
     ) -> Vec<Handle<'scope, ()>> {
+        let (receivers, senders) = (&flags.receivers, &flags.senders);
         let mut threads = Vec::new();
         for (_, socket, _) in &self.datagrams {
-            let work = move || udp::discard(socket, stop);
+            let work = move || udp::discard(socket, receivers);
             threads.push(hosts.start(scope, Host::Server, "receive datagrams", work));
         }
         for listener in &self.listeners {
-            let work = move || tcp::serve(listener, stop);
+            let work = move || tcp::serve(listener, receivers);
             threads.push(hosts.start(scope, Host::Server, "serve connections", work));
         }
-        threads
-    }
-
-    fn send<'scope>(
-        &'scope self,
-        scope: &'scope Scope<'scope, '_>,
-        hosts: Hosts<'scope>,
-        stop: &'scope AtomicBool,
-    ) -> Vec<Handle<'scope, ()>> {
-        let mut threads = Vec::new();
-        let mut start = |work: Box<dyn Fn() -> io::Result<()> + Send + 'scope>| {
-            let work = move || lasting(stop, &*work);
+        let mut send = |work: Box<dyn Fn() -> io::Result<()> + Send + 'scope>| {
+            let work = move || lasting(senders, &*work);
             threads.push(hosts.start(scope, Host::Client, "send the traffic", work));
         };
         for (socket, _, rate) in &self.datagrams {
-            start(match *rate {
-                Some(rate) => Box::new(move || udp::stream(socket, rate, stop)),
-                None => Box::new(move || udp::speak(socket, stop).map(drop)),
+            send(match *rate {
+                Some(rate) => Box::new(move || udp::stream(socket, rate, senders)),
+                None => Box::new(move || udp::speak(socket, senders).map(drop)),
             });
         }
         let [web, backup, guest] = STREAMS.map(server);
         for _ in 0..BROWSERS {
-            start(Box::new(move || browse(web)));
+            send(Box::new(move || browse(web)));
         }
-        start(Box::new(move || tcp::upload(backup, stop)));
-        start(Box::new(move || tcp::send_all(connect_from(GUEST, guest)?, stop)));
+        send(Box::new(move || tcp::upload(backup, senders)));
+        send(Box::new(move || tcp::send_all(connect_from(GUEST, guest)?, senders)));
         threads
     }
 }

@@ -1,6 +1,7 @@
 //! The keeper's link: what the keeper says, what it is told, its loss, and how another one takes
 //! over.
 
+use crate::forward::questions::Asks;
 use crate::keeper::messages::{Command, Report};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -54,7 +55,7 @@ pub enum Order {
     /// Put in force, or give to clients that asked, what the deployment contains now.
     Texts(Result<Texts, String>),
     /// Ask for sessions of reservations by this channel.
-    Questions(Channel),
+    Questions(Asks, Channel),
     /// Tell clients what happened elsewhere.
     Reported(Box<Event>),
     /// Go on without a keeper.
@@ -125,9 +126,8 @@ impl KeeperLink {
             Command::Drain(drain) => Order::Drain(drain),
             Command::Restarted(outcome) => Order::Restarted(outcome),
             Command::Texts(read) => Order::Texts(read),
-            Command::Reservations => {
-                Order::Questions(descriptors.into_iter().next().map(Channel::from)?)
-            }
+            Command::Reservations => Order::Questions(Asks::Reservations, channel(descriptors)?),
+            Command::Circuits => Order::Questions(Asks::Circuits, channel(descriptors)?),
             Command::Reported(event) => Order::Reported(event),
             // They are for a process that does not forward yet.
             Command::Read(_) | Command::Open(_) => return None,
@@ -174,6 +174,10 @@ impl KeeperLink {
     fn give(&self, report: &Report, descriptors: &[BorrowedFd<'_>]) {
         let _gone: Result<(), SystemError> = self.channel.send(report, descriptors);
     }
+}
+
+fn channel(descriptors: Vec<OwnedFd>) -> Option<Channel> {
+    descriptors.into_iter().next().map(Channel::from)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::health::Health;
 use super::keeper::KeeperLink;
 use crate::forward::control_listener::{ControlListener, ForwarderRequest};
 use crate::forward::policies::Policies;
-use crate::forward::questions::Questions;
+use crate::forward::questions::{Asks, Questions};
 use crate::forward::report::report;
 use crate::keeper::messages::Report;
 use std::os::fd::OwnedFd;
@@ -146,9 +146,9 @@ impl Requests {
         }
     }
 
-    /// Requests the sessions of reservations by this channel from now on.
-    pub fn take_questions(&self, channel: Channel) {
-        self.questions.take(channel);
+    /// Sends questions to this process by this channel from now on.
+    pub fn take_questions(&self, whom: Asks, channel: Channel) {
+        self.questions.take(whom, channel);
     }
 
     /// Ends the wait of clients for a keeper that is gone.

@@ -10,7 +10,7 @@ fn a_forwarder_that_died_is_replaced() {
         "
         exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
         ready 2: note slow => fallback closed; shaped; 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; death is over; drop former files
         exit 2: signal 11 => fallback open; unshaped; death of process 2: signal 11; give up trial; look for ports; start 3; ports 3
         ",
     );
@@ -20,7 +20,7 @@ fn a_forwarder_that_died_is_replaced() {
         "
         exit 1: signal 9 => death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
         ready 2 => 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; death is over; drop former files
         ",
     );
     check_running(
@@ -56,7 +56,7 @@ fn a_forwarder_that_died_is_replaced() {
         ready 3 => fallback closed; shaped; 3 opens
         exit 3: signal 11 => fallback open; unshaped; give up trial; look for ports; start 4; ports 4
         ready 4 => fallback closed; shaped; 4 opens
-        opened 4 => handed-over process 4; follow both; introduce 4; death is over; drop former files
+        opened 4 => handed-over process 4; follow all; introduce 4; death is over; drop former files
         ",
     );
 }
@@ -166,7 +166,7 @@ fn the_former_one_dies_while_it_hands_over() {
         exit 1: signal 9 => death of process 1: signal 9; give up trial
         tick
         ready 2 => 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; death is over; drop former files
         ",
     );
     check_running(
@@ -176,7 +176,7 @@ fn the_former_one_dies_while_it_hands_over() {
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; fallback closed; shaped; 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; death is over; drop former files
         ",
     );
     check_running(
@@ -196,7 +196,7 @@ fn the_former_one_dies_while_it_hands_over() {
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
         exit 1: signal 9
-        opened 2 => handed-over process 2; follow both; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; drop former files
         ",
     );
     check_running(
@@ -206,7 +206,7 @@ fn the_former_one_dies_while_it_hands_over() {
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; drop former files
         after 4s
         after 1ms => kill 1
         exit 1: signal 9
@@ -226,7 +226,7 @@ fn the_former_one_hangs_while_it_hands_over() {
         after 10s
         after 1ms => abort 1
         exit 1: signal 6 => fallback open; unshaped; death of process 1: a loop of it did not cease to take frames within 10 s, and it was told to abort; give up trial; fallback closed; shaped; 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; death is over; drop former files
         ",
     );
     check_running(
@@ -239,7 +239,7 @@ fn the_former_one_hangs_while_it_hands_over() {
         beat 2
         tick
         exit 1: signal 6 => fallback open; unshaped; death of process 1: it gave no sign of life and was told to abort; give up trial; fallback closed; shaped; 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; death is over; drop former files
         ",
     );
     check_running(
@@ -289,7 +289,7 @@ fn the_new_one_hangs_while_it_takes_over() {
         beat 1
         tick => abort 2
         closed 1 => fallback closed; 1 opens
-        opened 1 => handed-over process 1; follow both; introduce 1
+        opened 1 => handed-over process 1; follow all; introduce 1
         exit 2: signal 6 => return to former files; restart-refused the new forwarder (process 2) ended: it gave no sign of life and was told to abort; 1 not restarted: the new forwarder (process 2) ended: it gave no sign of life and was told to abort
         tick
         ",
@@ -306,7 +306,7 @@ fn the_new_one_hangs_while_it_takes_over() {
         exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 3; ports 3
         exit 2: signal 6 => restart-refused the new forwarder (process 2) ended: it gave no sign of life and was told to abort
         ready 3 => fallback closed; shaped; 3 opens
-        opened 3 => handed-over process 3; follow both; introduce 3; death is over; drop former files
+        opened 3 => handed-over process 3; follow all; introduce 3; death is over; drop former files
         ",
     );
     check_running(

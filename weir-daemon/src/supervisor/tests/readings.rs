@@ -10,7 +10,7 @@ fn a_link_starts_once_its_policies_are_read() {
         "
         begun => start 1; ports 1
         ready 1 => fallback closed; 1 opens
-        opened 1 => announce 1; service ready; follow both; introduce 1; drop former files
+        opened 1 => announce 1; service ready; follow all; introduce 1; drop former files
         exit 1: signal 9 => fallback open; unshaped; death of process 1: signal 9; give up trial; look for ports; start 2; ports 2
         ",
     );
@@ -27,7 +27,7 @@ fn a_link_starts_once_its_policies_are_read() {
         ready 1 => fallback closed; 1 opens
         read 1
         findings 1: too late
-        opened 1 => announce 1; service ready; follow both; introduce 1; drop former files
+        opened 1 => announce 1; service ready; follow all; introduce 1; drop former files
         ",
     );
     let mut world = World::running("");
@@ -145,7 +145,7 @@ fn what_was_read_is_in_force_from_the_opening_of_ports_on() {
         after 59s
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        signal 15 => stop gateway; stop rsvp; service stopping; 1 drains 2s; 2 drains 9s
+        signal 15 => stop gateway; stop rsvp; stop circuits; service stopping; 1 drains 2s; 2 drains 9s
         ",
     );
     check_running(
@@ -178,7 +178,7 @@ fn the_former_one_dies_while_the_new_one_reads() {
         "
         read 2 => ports 2
         ready 2 => fallback closed; shaped; 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; death is over; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; death is over; drop former files
         ",
     );
     check(
@@ -189,7 +189,7 @@ fn the_former_one_dies_while_the_new_one_reads() {
         exit 2: exit status: 1 => restart-refused up.toml:3:1: error[E1]: no rate; look for ports; start 3
         read 3 => ports 3
         ready 3 => fallback closed; shaped; 3 opens
-        opened 3 => handed-over process 3; follow both; introduce 3; death is over; drop former files
+        opened 3 => handed-over process 3; follow all; introduce 3; death is over; drop former files
         ",
     );
     check(
@@ -227,7 +227,7 @@ fn one_that_is_started_again_reads_anew_what_is_in_force() {
         "and beside one that was taken over it is not started again",
         "",
         "
-        begun => service ready; follow both; introduce 1; start 2; ports 2
+        begun => service ready; follow all; introduce 1; start 2; ports 2
         exit 2: signal 9 => restart-refused the new forwarder (process 2) ended: signal 9; 1 not restarted: the new forwarder (process 2) ended: signal 9; announce 1
         answer policies: slow
         restart 1 => read; start installed 3
@@ -266,7 +266,7 @@ fn a_second_restart_waits_while_a_forwarder_reads() {
         read 2 => ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow both; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow all; introduce 2; drop former files
         exit 1: exit status: 0
         tick
         "
@@ -281,7 +281,7 @@ fn a_link_stops_while_a_forwarder_reads() {
         Policies::Slow,
         "
         begun => start 1
-        signal 15 => stop gateway; stop rsvp; service stopping; kill 1
+        signal 15 => stop gateway; stop rsvp; stop circuits; service stopping; kill 1
         read 1
         findings 1: error[E1]: no rate
         exit 1: signal 9
@@ -294,7 +294,7 @@ fn a_link_stops_while_a_forwarder_reads() {
         "
         answer policies: slow
         restart 1 => read; start installed 2
-        signal 15 => stop gateway; stop rsvp; service stopping; 1 drains 2s; kill 2
+        signal 15 => stop gateway; stop rsvp; stop circuits; service stopping; 1 drains 2s; kill 2
         read 2
         exit 2: signal 9
         exit 1: exit status: 0
@@ -308,7 +308,7 @@ fn a_link_stops_while_a_forwarder_reads() {
         answer policies: slow
         restart 1 => read; start installed 2
         findings 2: error[E1]: no rate
-        signal 15 => stop gateway; stop rsvp; service stopping; 1 drains 2s; kill 2
+        signal 15 => stop gateway; stop rsvp; stop circuits; service stopping; 1 drains 2s; kill 2
         exit 2: exit status: 1
         exit 1: exit status: 0
         tick => print last; end: stopped

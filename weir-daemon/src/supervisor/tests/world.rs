@@ -157,7 +157,7 @@ impl World {
             Outcome::Failed(why) => format!("end: {why}"),
         }));
         // Most of the time companions are of no interest.
-        wanted.join("; ").replace("follow gateway; follow rsvp", "follow both")
+        wanted.join("; ").replace("follow gateway; follow rsvp; follow circuits", "follow all")
     }
 
     /// Lets happen what a line says, or sets how the shell answers from now on.
@@ -279,6 +279,7 @@ impl World {
                 let followed = match companion {
                     Companion::Gateway => self.gateway.clone(),
                     Companion::Reservations => self.reservations.clone(),
+                    Companion::Circuits => Ok(Followed::Unwanted),
                 };
                 let answer = Event::Companion(companion, CompanionEvent::Followed(followed));
                 (format!("follow {}", name(companion)), answer)
@@ -358,6 +359,7 @@ fn name(companion: Companion) -> &'static str {
     match companion {
         Companion::Gateway => "gateway",
         Companion::Reservations => "rsvp",
+        Companion::Circuits => "circuits",
     }
 }
 

@@ -248,7 +248,7 @@ function ran({ all, contended }: { all: number; contended: number }): HTMLElemen
 /** Milliseconds by which a fork begins later than the ring, beside a segment of the ring: so much
  *  goes at once. */
 const MARGIN = 2000;
-const SEGMENTS = 8;
+const SEGMENTS = 16;
 
 const list = (settings: Setting[]): string =>
   settings.map(({ key, value }) => `${key} = ${value || "nothing"}`).join(", ");

@@ -82,6 +82,8 @@ export class HeatMap {
     const name = store.names[store.selected];
     const direction = store.direction?.name;
     if (!name || !direction || this.busy || !store.tellsPackets) return;
+    // Before the history is there, no time is shown.
+    if (store.past.t.length === 0) return;
     const [from, to] = store.shown();
     const key = JSON.stringify([direction, name, store.window, store.instant]);
     if (!anew && key === this.of && performance.now() - this.asked < 900) return;

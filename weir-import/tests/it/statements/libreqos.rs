@@ -53,3 +53,14 @@ fn nodes_of_network_json() {
     check_network(&is_virtual, "[class.AP_A]; parent = 'link'; rate = '500 Mbit/s'; ");
     check_network("{}", "[class.AP_A]; parent = 'link'; rate = '1 Gbit/s'; ");
 }
+
+/// The policy refuses an address of a row; the finding is at that row.
+#[test]
+fn what_the_policy_refuses_is_told_where_it_stands() {
+    let rows = "1,a,1,d,,,100.64.0.1,,1,1,5,5,\n2,b,2,d,,,100.64.0.5/24,,1,1,5,5,";
+    let language = import::find("libreqos").expect("it is a language");
+    let text = format!("{HEADER}\n{rows}\n");
+    let outcome = import::read(language, text.as_bytes(), "f", &Options::default());
+    let found = outcome.findings.iter().find(|found| found.code == "W407");
+    assert_eq!(found.map(|found| found.place.line), Some(3), "{:#?}", outcome.findings);
+}

@@ -56,6 +56,8 @@ pub(super) struct Shared {
     /// For each ring, how far its frames are in the queue, as [`encoded`].
     reached: [AtomicU64; RINGS_MAX],
     state: AtomicU8,
+    /// When the worker began its last turn; 0 before it starts.
+    pub turned_ns: AtomicU64,
     /// How many frames the port took or lost, of those that the loop passed on.
     pub finished: AtomicU64,
     facts: Mutex<Facts>,
@@ -100,6 +102,7 @@ impl Exchange {
         let shared = Shared {
             reached: std::array::from_fn(|_| AtomicU64::new(encoded(Reached::All))),
             state: AtomicU8::new(port.state() as u8),
+            turned_ns: AtomicU64::new(0),
             finished: AtomicU64::new(0),
             facts: Mutex::new(Facts::of(port)),
             counters: Mutex::new(PortCounters::default()),

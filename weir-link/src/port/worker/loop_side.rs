@@ -1,17 +1,17 @@
 //! The loop's side of a port that a worker has: a port like any other.
 
+use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use super::exchange::{Arrived, Facts, LoopEnds, Notice, Resting, Shared, Task};
 use super::side::Side;
 use super::{BATCH, SENDING_MAX, SLOTS};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{
-    NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, SortHandle,
+    NewRings, Port, PortCounters, PortState, RINGS_MAX, Reached, Received, Room, Sent, SortHandle,
 };
 use crate::stations::Address;
 use weir_host::error::{Result, SystemError};
@@ -31,12 +31,19 @@ pub(super) struct WorkedPort {
     view: u32,
     sorter: Option<Arc<dyn SortHandle>>,
     facts: Facts,
+    state: PortState,
     counters: PortCounters,
     /// The slots that the worker has, or that are on their way; and how many of them it gets.
     away: usize,
     away_wanted: usize,
     /// How many frames were passed on to be sent.
     passed: u64,
+    /// For each ring, how many frames were taken.
+    taken: [u64; RINGS_MAX],
+    /// A view without slots of the memory that the worker's view has.
+    own: Option<FramePool>,
+    /// Frames that were on their way when the pool got other memory, with their rings.
+    moved: VecDeque<(usize, Received)>,
     /// Whether the last turn found nothing.
     was_idle: bool,
 }
@@ -58,10 +65,14 @@ impl WorkedPort {
             view,
             sorter: port.sorter(),
             facts: Facts::of(port),
+            state: port.state(),
             counters: PortCounters::default(),
             away: 0,
             away_wanted: SLOTS + port.room().held_max,
             passed: 0,
+            taken: [0; RINGS_MAX],
+            own: None,
+            moved: VecDeque::new(),
             was_idle: false,
         }
     }
@@ -71,8 +82,9 @@ impl WorkedPort {
         Self { resting, ..self }
     }
 
-    /// Has the worker do something at its side, and waits for the answer; an error where it does
-    /// not answer.
+    /// Has the worker do something at its side, and waits for the answer, however long that takes:
+    /// what is asked for must not be done later. A worker that never answers is one of a forwarder
+    /// that hangs, which its watchdog ends.
     fn ask<T: Send + 'static>(
         &self,
         task: impl FnOnce(&mut Side) -> T + Send + 'static,
@@ -85,13 +97,13 @@ impl WorkedPort {
             // Where nobody waits any more, nobody reads it.
             let _late = answer.send(task(side));
         };
-        let silent = |_| {
+        let silent = |_: mpsc::RecvError| {
             let action = format!("reach the worker of `{}`", self.facts.interface);
-            SystemError::refused(action, "it does not answer", "")
+            SystemError::refused(action, "it has ended", "")
         };
-        self.requests.send(Box::new(task)).map_err(|_| silent(mpsc::RecvTimeoutError::Timeout))?;
+        self.requests.send(Box::new(task)).map_err(|_| silent(mpsc::RecvError))?;
         self.for_worker.give();
-        answered.recv_timeout(PATIENCE).map_err(silent)
+        answered.recv().map_err(silent)
     }
 
     /// Takes up what the worker saw of the interface.
@@ -136,21 +148,21 @@ impl Port for WorkedPort {
     }
 
     /// Gives the worker a view of the pool. Where it had one before, of other memory, frames on
-    /// their way from it are lost, and counted.
+    /// their way from it move to the new memory.
     fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
         let view = pool.view(self.view);
         self.fill(pool);
-        let attached = self.ask(|side| side.attach(view))?;
-        let mut lost = 0;
-        for ring in &mut self.ends.received {
-            while let Ok(arrived) = ring.pop() {
-                let frame = pool.take(arrived.frame);
-                pool.release(frame);
-                (self.away, lost) = (self.away - 1, lost + 1);
+        let (passed, attached) = self.ask(|side| side.attach(view))?;
+        if let Some(mut former) = self.own.replace(pool.view(self.view)) {
+            for (ring, passed) in passed.into_iter().enumerate() {
+                while self.taken[ring] < passed {
+                    let arrived = self.ends.received[ring].pop();
+                    let Arrived { frame, at_ns, headers } = arrived.expect("it was passed on");
+                    let frame = pool.take_from(&mut former, frame);
+                    self.moved.push_back((ring, Received { frame, at_ns, headers }));
+                    (self.taken[ring], self.away) = (self.taken[ring] + 1, self.away - 1);
+                }
             }
-        }
-        if lost > 0 {
-            self.ask(move |side| side.lose(lost))?;
         }
         self.look();
         attached
@@ -171,6 +183,10 @@ impl Port for WorkedPort {
         pool: &mut FramePool,
         out: &mut Vec<Received>,
     ) -> Reached {
+        while self.moved.front().is_some_and(|moved| moved.0 == ring) {
+            out.extend(self.moved.pop_front().map(|moved| moved.1));
+            self.was_idle = false;
+        }
         let queue = &mut self.ends.received[ring];
         // Read first: what the worker passes on meanwhile is found by the next turn.
         let reached = self.shared.reached(ring);
@@ -179,6 +195,7 @@ impl Port for WorkedPort {
             let Ok(Arrived { frame, at_ns, headers }) = queue.pop() else { break };
             out.push(Received { frame: pool.take(frame), at_ns, headers });
         }
+        self.taken[ring] += count as u64;
         self.away -= count;
         self.was_idle &= count == 0;
         match out.last() {
@@ -239,12 +256,12 @@ impl Port for WorkedPort {
             matches!(self.shared.reached(ring), Reached::Behind(_))
                 || !self.ends.received[ring].is_empty()
         };
-        let is_busy = is_sending || (0..self.facts.rings).any(waits);
+        let is_busy = is_sending || !self.moved.is_empty() || (0..self.facts.rings).any(waits);
         is_busy.then(|| monotonic_ns() + LOOK_AGAIN_NS)
     }
 
     fn held(&self) -> usize {
-        self.away
+        self.away + self.moved.len()
     }
 
     fn lent(&self) -> usize {
@@ -253,13 +270,17 @@ impl Port for WorkedPort {
         self.away.saturating_sub(sending as usize + received)
     }
 
+    /// The interface's as the worker sees it; it is as good as gone while the worker is silent.
     fn state(&self) -> PortState {
-        self.shared.state()
+        self.state
     }
 
     fn refresh(&mut self) -> PortState {
         self.look();
-        self.shared.state()
+        let turned_ns = self.shared.turned_ns.load(Ordering::Relaxed);
+        let is_silent = turned_ns > 0 && monotonic_ns().saturating_sub(turned_ns) > SILENT_MAX_NS;
+        self.state = if is_silent { PortState::Gone } else { self.shared.state() };
+        self.state
     }
 
     fn set_up(&mut self, up: bool) -> Result<()> {
@@ -276,7 +297,7 @@ impl Port for WorkedPort {
     }
 }
 
-/// How long the loop waits for an answer; a worker that hangs for longer is told of as gone.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// A worker turns every 20 ms at least; the port of one that did not for so long counts as gone.
+const SILENT_MAX_NS: u64 = 1_000_000_000;
 /// How soon the loop looks again while frames are with a worker, which wakes it before.
 const LOOK_AGAIN_NS: u64 = 1_000_000;

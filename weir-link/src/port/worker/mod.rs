@@ -6,7 +6,7 @@
 //! it gets free slots, fills them, passes each frame to the loop, and gets back those to be sent.
 //! Slots pass by queues without locks (`exchange.rs`), one for each ring, so that a flood in one
 //! ring holds up no other. What is rare, such as to close the intake, is a request that the loop
-//! waits for. The threads start with the loop ([`Workers::start`]), behind what a process
+//! waits for, however long: a worker that hangs is then one of a forwarder that hangs. The threads start with the loop ([`Workers::start`]), behind what a process
 //! gives up before it forwards; until then the loop's side does what is to be done at a port.
 //!
 //! A worker that panics loses its ports and no more: it counts their frames, and opens them again.
@@ -35,7 +35,7 @@ const SLOTS: usize = 2048;
 /// Bound: frames on their way from a worker to the loop, for each ring; more wait in the ring.
 const RECEIVED_MAX: usize = 1024;
 /// Bound: frames on their way from the loop to a worker; more wait in the lane's outbox.
-const SENDING_MAX: usize = 2048;
+const SENDING_MAX: usize = 1024;
 
 /// How a port is opened again after its worker failed; `None` where that cannot be.
 pub(crate) type Reopen = Option<Box<dyn Fn() -> Result<Box<dyn Port>> + Send>>;

@@ -31,9 +31,11 @@ pub(super) struct Side {
     view: Option<FramePool>,
     /// For each ring, frames for which the queue had no room, the last one first.
     inbox: Vec<Vec<Received>>,
+    /// For each ring, how many frames were passed on.
+    passed: [u64; RINGS_MAX],
     /// Frames that the port has not taken yet.
     outbox: Vec<FrameId>,
-    /// The free slots above which it gives some back.
+    /// The slots, free or with the port, above which it gives some back.
     slots_max: usize,
     intake: bool,
     /// Whether the loop is gone.
@@ -121,6 +123,7 @@ impl Side {
             shared,
             view: None,
             inbox: (0..RINGS_MAX).map(|_| Vec::new()).collect(),
+            passed: [0; RINGS_MAX],
             outbox: Vec::with_capacity(BATCH),
             intake: true,
             is_over: false,
@@ -162,6 +165,7 @@ impl Side {
 
     /// Moves frames between the port and the loop; returns whether there were any.
     fn turn(&mut self, now_ns: u64, is_failed: bool) -> bool {
+        self.shared.turned_ns.store(now_ns, Ordering::Relaxed);
         let worked = self.obey();
         if now_ns.saturating_sub(self.refreshed_ns) >= REFRESH_INTERVAL_NS || is_failed {
             self.refreshed_ns = now_ns;
@@ -220,6 +224,7 @@ impl Side {
                 let pushed = queue.push(Arrived { frame: view.pass(frame), at_ns, headers });
                 assert!(pushed.is_ok(), "the queue has room");
                 last = Some(at_ns);
+                self.passed[ring] += 1;
                 inbox.pop();
             }
             passed |= last.is_some();
@@ -258,7 +263,9 @@ impl Side {
     /// Gives the loop the slots that are not needed here.
     fn give_back(&mut self) {
         let Some(view) = &mut self.view else { return };
-        while view.free_count() > self.slots_max && !self.ends.surplus.is_full() {
+        // What the port itself has beyond its share came with frames that were to be sent.
+        let held = self.port.as_ref().map_or(0, |port| port.held());
+        while view.free_count() + held > self.slots_max && !self.ends.surplus.is_full() {
             let Some(slot) = view.pass_free() else { break };
             let pushed = self.ends.surplus.push(slot);
             assert!(pushed.is_ok(), "the queue has room");
@@ -299,8 +306,9 @@ impl Side {
         of_port.into_iter().chain(retry).chain(count).min()
     }
 
-    /// Takes another view of the pool, over other memory, with the slots that it has.
-    pub fn attach(&mut self, mut view: FramePool) -> Result<()> {
+    /// Takes another view of the pool, over other memory, with the slots that it has; returns how
+    /// many frames of each ring it had passed on by then, which lie in the memory of before.
+    pub fn attach(&mut self, mut view: FramePool) -> ([u64; RINGS_MAX], Result<()>) {
         if let Some(mut before) = self.view.take() {
             while let Ok(frame) = self.ends.sending.pop() {
                 self.outbox.push(before.take(frame));
@@ -313,12 +321,7 @@ impl Side {
         }
         let attached = self.port.as_mut().map_or(Ok(()), |port| port.attach(&mut view));
         self.view = Some(view);
-        attached
-    }
-
-    /// Counts frames as lost that were on their way when the pool got other memory.
-    pub fn lose(&mut self, frames: u64) {
-        self.counted.worker_failed += frames;
+        (self.passed, attached)
     }
 
     pub fn begin_sorting(&mut self, made: &mut NewRings) -> bool {

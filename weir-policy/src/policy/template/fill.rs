@@ -375,7 +375,7 @@ fn typed<'l>(cell: &Cell<'l>) -> Option<DeValue<'l>> {
 }
 
 /// Makes a cell a name of a class: what no name may hold becomes `-`, once for each run of it.
-fn as_name(text: &str) -> String {
+pub(super) fn as_name(text: &str) -> String {
     let fits = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     let parts = text.split(|c| !fits(c)).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("-")

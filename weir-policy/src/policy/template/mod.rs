@@ -12,12 +12,14 @@
 //! class.match = [{ dst = ["{ipv4}", "{ipv6}"] }]
 //! ```
 //!
-//! `[exception.NAME]` has keys of one class that differ from its row's.
+//! `[exception.NAME]` has keys of one class that differ from its row's. A template with `circuits =
+//! true` in place of `list` and `name` makes no class here: `circuits.rs`.
 //!
 //! The classes of a template follow those that the policy writes, in the order of the rows, and are
 //! read like them. Invariant: every place in such a class is an [`Origin`](crate::finding::Origin),
 //! so that a finding points at the row and at the template.
 
+mod circuits;
 mod fill;
 mod join;
 mod list;
@@ -33,6 +35,8 @@ use std::net::IpAddr;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 use weir_core::classify::Prefix;
+
+pub use circuits::{CIRCUIT_PREFIX, CircuitRow, CircuitTemplate, circuit_class};
 
 /// The templates and plans of a policy.
 pub(super) struct Section<'a> {
@@ -55,11 +59,21 @@ struct Plan<'a> {
 
 /// A table `[template.NAME]`, parsed.
 struct Template<'a> {
-    list: Node<'a>,
-    name: Node<'a>,
+    key: &'a str,
+    rows: Rows<'a>,
     class: Node<'a>,
-    /// Whether rows of one name are one class.
-    join: bool,
+}
+
+/// Where the rows of a template come from.
+enum Rows<'a> {
+    List {
+        list: Node<'a>,
+        name: Node<'a>,
+        /// Whether rows of one name are one class.
+        join: bool,
+    },
+    /// Circuits that come and go while the link runs.
+    Circuits,
 }
 
 /// The classes that templates made.
@@ -87,12 +101,12 @@ impl<'a> Section<'a> {
     pub(super) fn files(&self, read_file: ReadFile<'_>, report: &mut Report) -> Vec<File> {
         let mut files: Vec<File> = Vec::new();
         let mut failed: Vec<&str> = Vec::new();
-        for template in self.templates.iter().filter(|template| !template.list.is_array()) {
-            let Some(name) = template.list.name(report) else { continue };
+        for list in self.templates.iter().filter_map(Template::file) {
+            let Some(name) = list.name(report) else { continue };
             if files.iter().any(|file| file.written == name) || failed.contains(&name) {
                 continue;
             }
-            match File::read(&template.list, read_file, report) {
+            match File::read(list, read_file, report) {
                 Some(file) => files.push(file),
                 None => failed.push(name),
             }
@@ -108,6 +122,23 @@ impl<'a> Section<'a> {
         written: &[Node<'_>],
         report: &mut Report,
     ) -> Option<Made<'l>>
+    where
+        'a: 'l,
+    {
+        let (made, plan_keys) = self.make(files, written, report);
+        if report.errors() == self.errors {
+            self.plans.check_keys(&plan_keys, report);
+        }
+        (report.errors() == self.errors).then_some(Made(made))
+    }
+
+    /// Makes the classes; returns also the keys of plans that templates name.
+    fn make<'l>(
+        &self,
+        files: &'l [File],
+        written: &[Node<'_>],
+        report: &mut Report,
+    ) -> (DeTable<'l>, Vec<&'a str>)
     where
         'a: 'l,
     {
@@ -127,11 +158,7 @@ impl<'a> Section<'a> {
         if making.report.errors() == self.errors {
             self.exceptions.iter().for_each(|exception| making.except(exception));
         }
-        let made = making.made;
-        if report.errors() == self.errors {
-            self.plans.check_keys(&plan_keys, report);
-        }
-        (report.errors() == self.errors).then_some(Made(made))
+        (making.made, plan_keys)
     }
 }
 
@@ -177,14 +204,33 @@ impl<'a> Plan<'a> {
 impl<'a> Template<'a> {
     fn read(node: &Node<'a>, report: &mut Report) -> Option<Self> {
         let mut table = node.table(report)?.named(("template", node.key()));
-        let list = table.required("list", report);
-        let name = table.required("name", report);
+        let circuits = table.field("circuits").and_then(|node| node.flag(report));
+        let rows = match circuits {
+            Some(true) => Some(Rows::Circuits),
+            _ => Rows::read(&mut table, report),
+        };
         let class = table.required("class", report);
-        let join = table.field("join").and_then(|node| node.flag(report));
         table.finish(report);
         class.as_ref().and_then(|class| class.table(report))?;
+        Some(Self { key: node.key(), rows: rows?, class: class? })
+    }
+
+    /// Returns where the file of its list is named.
+    fn file(&self) -> Option<&Node<'a>> {
+        match &self.rows {
+            Rows::List { list, .. } if !list.is_array() => Some(list),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Rows<'a> {
+    fn read(table: &mut Table<'a>, report: &mut Report) -> Option<Self> {
+        let list = table.required("list", report);
+        let name = table.required("name", report);
+        let join = table.field("join").and_then(|node| node.flag(report)) == Some(true);
         let name = name.filter(|name| name.name(report).is_some());
-        Some(Self { list: list?, name: name?, class: class?, join: join == Some(true) })
+        Some(Self::List { list: list?, name: name?, join })
     }
 }
 
@@ -219,21 +265,24 @@ impl<'l> Making<'_, 'l> {
         plan_keys: &mut Vec<&'a str>,
     ) {
         let errors = self.report.errors();
-        let list = if template.list.is_array() {
-            List::inline(&template.list, self.report)
+        let Rows::List { list: node, name, join } = &template.rows else {
+            return circuits::check(&template.class, plan_keys, self.report);
+        };
+        let list = if node.is_array() {
+            List::inline(node, self.report)
         } else {
-            let written = template.list.name(self.report);
+            let written = node.name(self.report);
             let file = files.iter().find(|file| Some(file.written.as_str()) == written);
-            file.and_then(|file| file.rows(&template.list, self.report))
+            file.and_then(|file| file.rows(node, self.report))
         };
         let Some(list) = list.filter(|_| self.report.errors() == errors) else { return };
         let mut parsing = Parsing { columns: &list.columns, plan_keys, report: self.report };
-        let DeValue::String(name) = template.name.value() else { return };
-        let name = parsing.text(name, template.name.span(), true);
+        let DeValue::String(text) = name.value() else { return };
+        let name = parsing.text(text, name.span(), true);
         let class = parsing.value(template.class.value(), template.class.key_span(), "");
         if self.report.errors() == errors {
-            self.join = template.join;
-            self.fill(&list, template.list.span(), (&name, &class));
+            self.join = *join;
+            self.fill(&list, node.span(), (&name, &class));
         }
     }
 

@@ -230,5 +230,5 @@ const FLOWS_PART: &str = "queues of flows";
 const WAITING: u64 = 7500;
 /// Changes without WEIR_SETS.
 const SETS: u32 = 20;
-/// The least part of the estimate that a link may take: it is too high by at most a third.
-const LEAST: f64 = 2.0 / 3.0;
+/// The least part of the estimate that a link may take: it is above that by at most a third.
+const LEAST: f64 = 0.75;

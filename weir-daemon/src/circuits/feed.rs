@@ -1,0 +1,203 @@
+//! Reads lines of a feed, and the rows of a file of circuits.
+
+use super::table::Table;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::time::Instant;
+use weir_control::circuits::{Circuit, Fed, FeedLine};
+use weir_policy::csv::Records;
+
+/// Follows the lines of a feed, each as far as it can be; with `whole`, circuits that are not among
+/// them leave.
+pub fn follow(table: &mut Table, now: Instant, text: &str, whole: bool) -> Fed {
+    let mut fed = Fed::default();
+    let mut all = Vec::new();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let outcome = match serde_json::from_str::<FeedLine>(line) {
+            Ok(FeedLine::Join(circuit)) if whole => {
+                all.push((number, circuit));
+                continue;
+            }
+            Ok(FeedLine::Join(circuit)) => table.join(now, circuit),
+            Ok(FeedLine::Leave(_)) if whole => Err(LEAVES.to_owned()),
+            Ok(FeedLine::Leave(id)) if table.leave(&id, None) => Ok(()),
+            Ok(FeedLine::Leave(id)) => Err(format!("there is no circuit `{id}`")),
+            Err(error) => Err(error.to_string()),
+        };
+        count(&mut fed, number, outcome);
+    }
+    if whole {
+        let (numbers, circuits): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        let faults: BTreeMap<_, _> = table.replace(now, circuits).into_iter().collect();
+        for (place, number) in numbers.into_iter().enumerate() {
+            count(&mut fed, number, faults.get(&place).cloned().map_or(Ok(()), Err));
+        }
+    }
+    fed
+}
+
+/// Has the table follow a CSV file with all circuits; returns why not, or which rows it cannot
+/// follow. Rows of one id are one circuit with the addresses of all.
+pub fn follow_file(table: &mut Table, now: Instant, text: &str) -> Vec<String> {
+    let (rows, mut faults) = match rows(text) {
+        Ok(read) => read,
+        // What is no list of circuits does not end them.
+        Err(why) => return vec![why],
+    };
+    let (places, circuits): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+    for (place, why) in table.replace(now, circuits) {
+        note(&mut faults, places[place], &why);
+    }
+    faults
+}
+
+type Rows = Vec<(usize, Circuit)>;
+
+/// Returns the circuits of a CSV file, each with the number of its first row, and what is wrong
+/// with rows.
+fn rows(text: &str) -> Result<(Rows, Vec<String>), String> {
+    let mut records = Records::new(text);
+    let header = records.next().ok_or("the file has no header; write `id,addresses,plan,site`")?;
+    let header = header.map_err(|fault| fault.message.into_owned())?.cells;
+    let column = |name: &str| header.iter().position(|(cell, _)| cell == name);
+    let (id, addresses) = match (column("id"), column("addresses")) {
+        (Some(id), Some(addresses)) => (id, addresses),
+        _ => return Err("the header lacks `id` or `addresses`".to_owned()),
+    };
+    let (plan, site) = (column("plan"), column("site"));
+    let (mut rows, mut faults) = (Rows::new(), Vec::new());
+    let mut known = BTreeMap::new();
+    for (number, record) in (1..).zip(records) {
+        let cells = match record {
+            Ok(record) if record.cells.len() >= header.len() => record.cells,
+            Ok(record) => {
+                note(&mut faults, number, &format!("it has {} cells", record.cells.len()));
+                continue;
+            }
+            Err(fault) => {
+                note(&mut faults, number, &fault.message);
+                continue;
+            }
+        };
+        let text =
+            |column: Option<usize>| column.map_or(Cow::Borrowed(""), |at| cells[at].0.clone());
+        let own = text(Some(addresses));
+        let own = own.split([',', ';', ' ']).filter(|one| !one.is_empty()).map(str::to_owned);
+        let (plan, site) = (text(plan).into_owned(), text(site).into_owned());
+        let id = text(Some(id)).into_owned();
+        let place = *known.entry(id.clone()).or_insert(rows.len());
+        if place == rows.len() {
+            rows.push((number, Circuit { id, plan, site, ..Circuit::default() }));
+        } else if (&rows[place].1.plan, &rows[place].1.site) != (&plan, &site) {
+            note(&mut faults, number, &format!("circuit `{id}` has another plan or site before"));
+            continue;
+        }
+        rows[place].1.addresses.extend(own);
+    }
+    Ok((rows, faults))
+}
+
+/// Counts a line of a feed.
+fn count(fed: &mut Fed, line: u64, outcome: Result<(), String>) {
+    let Err(why) = outcome else {
+        fed.taken += 1;
+        return;
+    };
+    fed.refused += 1;
+    if fed.faults.len() < FAULTS_MAX {
+        fed.faults.push((line, why));
+    }
+}
+
+fn note(faults: &mut Vec<String>, row: usize, why: &str) {
+    if faults.len() < FAULTS_MAX {
+        faults.push(format!("row {row}: {why}"));
+    }
+}
+
+/// Reads any bytes as a feed and as a file, for a fuzz target.
+///
+/// # Panics
+/// When a table breaks its promises.
+pub fn exercise(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (mut table, now) = (Table::default(), Instant::now());
+    let turn = |table: &mut Table| {
+        for step in table.take(8) {
+            table.answer(&step, &[Ok(()), Err("no room".to_owned())]);
+        }
+        table.retry();
+        let described = table.describe(now, usize::MAX);
+        assert_eq!(described.known, described.shown.len() as u64, "each circuit is described");
+    };
+    for whole in [false, true] {
+        let fed = follow(&mut table, now, text, whole);
+        assert!(fed.faults.len() as u64 <= fed.refused, "a fault is counted");
+        turn(&mut table);
+    }
+    follow_file(&mut table, now, text);
+    turn(&mut table);
+}
+
+/// Bound: faults of a feed or a file that are told; further ones are counted or left out.
+const FAULTS_MAX: usize = 100;
+const LEAVES: &str = "with `whole`, circuits leave that are not named; leave this line out";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(table: &Table) -> String {
+        let shown = table.describe(Instant::now(), 99).shown;
+        let one = |one: &weir_control::circuits::CircuitStatus| {
+            format!("{}:{}", one.circuit.id, one.circuit.addresses.join("+"))
+        };
+        shown.iter().map(one).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn each_line_of_a_feed_stands_for_itself() {
+        let join = |id: &str, address: &str| {
+            format!(r#"{{"join":{{"id":"{id}","addresses":["{address}"],"plan":"gold"}}}}"#)
+        };
+        let (mut table, now) = (Table::default(), Instant::now());
+        let text = format!(
+            "{}\n\n{}\n{{\"leave\":\"c\"}}\n{{\"join\":{{\"name\":\"d\"}}}}\nno\n{}\n",
+            join("a", "192.0.2.1"),
+            join("b", "192.0.2.2"),
+            join("e", "192.0.2")
+        );
+        let fed = follow(&mut table, now, &text, false);
+        let lines: Vec<_> = fed.faults.iter().map(|(line, _)| *line).collect();
+        assert_eq!((fed.taken, fed.refused, lines), (2, 4, vec![4, 5, 6, 7]), "{fed:?}");
+        assert_eq!(ids(&table), "a:192.0.2.1/32 b:192.0.2.2/32");
+        let fed = follow(&mut table, now, "{\"leave\":\"a\"}", false);
+        assert_eq!((fed.taken, ids(&table).as_str()), (1, "b:192.0.2.2/32"));
+        let whole = join("c", "192.0.2.3") + "\n" + &join("", "192.0.2.4");
+        let fed = follow(&mut table, now, &whole, true);
+        assert_eq!((fed.taken, fed.faults[0].0, ids(&table).as_str()), (1, 2, "c:192.0.2.3/32"));
+    }
+
+    #[test]
+    fn rows_of_one_id_are_one_circuit() {
+        let (mut table, now) = (Table::default(), Instant::now());
+        let text = "id;plan;addresses;more\na;gold;192.0.2.1;x\nb;gold;192.0.2.2, 192.0.2.3;\n\
+                    a;gold;2001:db8::/56;\na;big;192.0.2.9;\nc;gold\nd;gold;home;\n";
+        let faults = follow_file(&mut table, now, text);
+        assert_eq!(ids(&table), "a:192.0.2.1/32+2001:db8::/56 b:192.0.2.2/32+192.0.2.3/32");
+        let rows: Vec<_> = faults.iter().map(|fault| &fault[..6]).collect();
+        assert_eq!(rows, ["row 4:", "row 5:", "row 6:"], "{faults:?}");
+        // What is no list changes nothing.
+        for text in ["", "name,address\nx,192.0.2.7\n"] {
+            assert_eq!(follow_file(&mut table, now, text).len(), 1, "{text}");
+            assert_eq!(table.describe(now, 9).known, 2, "{text}");
+        }
+    }
+
+    #[test]
+    fn hostile_texts_do_no_harm() {
+        for text in ["", "id,addresses\n\"", "{\"join\":{}}", "id,addresses\na,b\u{0},c\n"] {
+            exercise(text.as_bytes());
+        }
+    }
+}

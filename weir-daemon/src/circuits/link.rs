@@ -1,0 +1,329 @@
+//! The classes of circuits at the link: a thread that asks for them by the control socket.
+//!
+//! It fills in the template of each direction, and gives several changes to the link in one
+//! request. The loop goes on meanwhile, and hears of each change later.
+
+use super::table::{Found, Step};
+use crate::companion::{Connect, LinkClient, refused};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_control::circuits::{Circuit, UnknownHost};
+use weir_control::protocol::{Answer, Changed, Query, Request, Tables, Texts};
+use weir_control::texts;
+use weir_host::watch::Waker;
+use weir_policy::deployment::Circuits;
+use weir_policy::policy::{CIRCUIT_PREFIX, CircuitRow, CircuitTemplate};
+use weir_policy::render;
+
+/// Something that the thread has done, or heard of the link.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The link and its classes, at the start and after a change by others.
+    Seen(Box<Seen>),
+    /// The outcomes of changes, in each direction.
+    Made(Vec<(Step, Vec<Result<(), String>>)>),
+    /// Hosts in the default classes, those that a circuit has among them.
+    Hosts(Vec<UnknownHost>),
+    /// The link cannot be used.
+    Failed(String),
+}
+
+/// The circuits of a link, as its texts say them.
+#[derive(Debug)]
+pub struct Seen {
+    /// The section of the deployment.
+    pub settings: Circuits,
+    /// The classes of circuits that it has, by their names.
+    pub classes: BTreeMap<String, Found>,
+}
+
+/// The thread's other end.
+pub struct Link {
+    steps: Sender<Vec<Step>>,
+    outcomes: Receiver<Outcome>,
+    /// Whether changes are under way.
+    pub is_busy: bool,
+}
+
+impl Link {
+    /// Starts the thread, which wakes the loop for each outcome.
+    ///
+    /// # Errors
+    /// When the system has no thread.
+    pub fn start(connect: Connect, waker: Arc<Waker>) -> Result<Self, String> {
+        let (steps, arriving) = mpsc::channel();
+        let (leaving, outcomes) = mpsc::channel();
+        let client = LinkClient::new(REASON, connect);
+        let worker = Worker { client, ways: Vec::new(), leaving, waker };
+        let started = thread::Builder::new().name("classes".to_owned());
+        let started = started.spawn(move || worker.work(&arriving));
+        started.map_err(|error| error.to_string())?;
+        Ok(Self { steps, outcomes, is_busy: false })
+    }
+
+    /// Has changes made; their outcome follows.
+    pub fn make(&mut self, steps: Vec<Step>) {
+        self.is_busy = true;
+        // The thread ends when the keeper is gone, and this process ends soon, too.
+        let _ended = self.steps.send(steps);
+    }
+
+    /// Returns the next outcome.
+    pub fn outcome(&mut self) -> Option<Outcome> {
+        let outcome = self.outcomes.try_recv().ok()?;
+        self.is_busy &= !matches!(outcome, Outcome::Made(_));
+        Some(outcome)
+    }
+}
+
+struct Worker {
+    client: LinkClient,
+    ways: Vec<Way>,
+    leaving: Sender<Outcome>,
+    waker: Arc<Waker>,
+}
+
+/// A direction that shapes circuits.
+#[derive(Clone, PartialEq, Debug)]
+struct Way {
+    direction: String,
+    template: CircuitTemplate,
+    /// The class of packets that no rule takes.
+    default: String,
+}
+
+impl Worker {
+    fn work(mut self, arriving: &Receiver<Vec<Step>>) {
+        match self.client.texts().and_then(|texts| self.see(&texts)) {
+            Ok(seen) => self.tell(Outcome::Seen(Box::new(seen))),
+            Err(why) => return self.tell(Outcome::Failed(why)),
+        }
+        let mut checked = Instant::now();
+        let mut counted = None;
+        loop {
+            match arriving.recv_timeout(CHECK_INTERVAL) {
+                Ok(steps) => {
+                    let made = self.make(&steps);
+                    self.tell(Outcome::Made(steps.into_iter().zip(made).collect()));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if checked.elapsed() < CHECK_INTERVAL {
+                continue;
+            }
+            checked = Instant::now();
+            if let Some(texts) = self.client.changed_texts() {
+                match self.see(&texts) {
+                    Ok(seen) => self.tell(Outcome::Seen(Box::new(seen))),
+                    Err(why) => self.tell(Outcome::Failed(why)),
+                }
+            }
+            if counted.is_none_or(|at: Instant| at.elapsed() >= HOSTS_INTERVAL) {
+                counted = Some(Instant::now());
+                let hosts = self.hosts();
+                self.tell(Outcome::Hosts(hosts));
+            }
+        }
+    }
+
+    fn tell(&self, outcome: Outcome) {
+        let _ended = self.leaving.send(outcome);
+        self.waker.wake();
+    }
+
+    /// Reads the texts of a link.
+    fn see(&mut self, texts: &Texts) -> Result<Seen, String> {
+        let bare = Texts { added: BTreeMap::new(), ..texts.clone() };
+        let outcome = texts::read_again(&bare);
+        let Some(deployment) = outcome.plan else {
+            return Err(render::summary(&outcome.findings));
+        };
+        let settings = deployment.circuits.ok_or("the deployment has no [deployment.circuits]")?;
+        let mut files: Vec<String> = Vec::new();
+        let mut ways = Vec::new();
+        for way in deployment.directions {
+            let file = way.path.display().to_string();
+            let template = way.policy.circuits.iter().find(|one| one.name == settings.template);
+            // Two directions with one policy have the same places.
+            if let Some(template) = template.filter(|_| !files.contains(&file)) {
+                files.push(file);
+                let default = way.policy.leaf_name(way.policy.default.leaf).to_owned();
+                ways.push(Way { direction: way.name, template: template.clone(), default });
+            }
+        }
+        let is_same = ways == self.ways;
+        self.ways = ways;
+        let mut classes: BTreeMap<String, Found> = BTreeMap::new();
+        for (bit, (file, way)) in files.iter().zip(&self.ways).enumerate() {
+            let tables = texts.added.get(file).into_iter().flatten();
+            for (name, table) in tables.filter(|(name, _)| name.starts_with(CIRCUIT_PREFIX)) {
+                let (circuit, is_current) = found(table, is_same, &way.template);
+                let new = Found { present: 0, circuit: None, is_current: true };
+                let all = classes.entry(name.clone()).or_insert(new);
+                all.present |= 1 << bit;
+                all.is_current &= is_current;
+                all.circuit = all.circuit.take().or(circuit);
+            }
+        }
+        let everywhere = (1 << self.ways.len()) - 1;
+        classes.values_mut().for_each(|found| found.is_current &= found.present == everywhere);
+        Ok(Seen { settings, classes })
+    }
+
+    /// Makes changes; returns what became of each in each direction.
+    fn make(&mut self, steps: &[Step]) -> Vec<Vec<Result<(), String>>> {
+        let mut made = vec![Vec::new(); steps.len()];
+        for (bit, way) in self.ways.clone().iter().enumerate() {
+            let filled: Vec<_> = steps.iter().map(|step| Change::of(step, bit, way)).collect();
+            for (outcome, made) in self.make_in(way, &filled).into_iter().zip(&mut made) {
+                let named = |why| match self.ways.len() {
+                    1 => why,
+                    _ => format!("{}: {why}", way.direction),
+                };
+                made.push(outcome.map_err(named));
+            }
+        }
+        made
+    }
+
+    /// Makes the changes of one direction.
+    fn make_in(
+        &mut self,
+        way: &Way,
+        changes: &[Result<Change<'_>, String>],
+    ) -> Vec<Result<(), String>> {
+        let sound: Vec<_> = changes.iter().flatten().collect();
+        let is_made = match sound.as_slice() {
+            [] => true,
+            [_] => false,
+            several => {
+                self.client.call(&request(&way.direction, several)).and_then(refused).is_ok()
+            }
+        };
+        let one = |change: &Result<Change<'_>, String>| match change {
+            Err(why) => Err(why.clone()),
+            Ok(_) if is_made => Ok(()),
+            // One of them is wrong, and the others are not.
+            Ok(change) => self.make_alone(way, change),
+        };
+        changes.iter().map(one).collect()
+    }
+
+    fn make_alone(&mut self, way: &Way, change: &Change<'_>) -> Result<(), String> {
+        if matches!(change, Change::None) {
+            return Ok(());
+        }
+        match (change, self.client.call(&request(&way.direction, &[change]))?) {
+            // A class that is gone already is as good as one that left.
+            (Change::Leave(_), Answer::Changed(_)) => Ok(()),
+            (_, Answer::Changed(changed)) if changed.errors > 0 => Err(reason(&changed)),
+            (_, answer) => refused(answer),
+        }
+    }
+
+    /// Returns the busiest hosts of the default classes.
+    fn hosts(&mut self) -> Vec<UnknownHost> {
+        let mut hosts = Vec::new();
+        for Way { direction, default, .. } in self.ways.clone() {
+            let query = Query { class: Some(default), hosts: Some(HOSTS_MAX), ..Query::default() };
+            let Ok(Answer::Status(status)) = self.client.call(&Request::Status(query)) else {
+                continue;
+            };
+            let lanes = status.lanes.into_iter().filter(|lane| lane.name == direction);
+            let classes = lanes.flat_map(|lane| lane.classes);
+            let rows = classes.filter_map(|class| class.hosts).flat_map(|hosts| hosts.rows);
+            hosts.extend(rows.filter(|host| !host.address.is_empty()).map(|host| UnknownHost {
+                direction: direction.clone(),
+                address: host.address,
+                bytes: host.sent.bytes,
+            }));
+        }
+        hosts
+    }
+}
+
+/// A change of one class in one direction.
+enum Change<'s> {
+    Join(String),
+    Leave(&'s str),
+    /// There is nothing to do.
+    None,
+}
+
+impl<'s> Change<'s> {
+    fn of(step: &'s Step, bit: usize, way: &Way) -> Result<Self, String> {
+        match &step.circuit {
+            Some(circuit) => fill(&way.template, circuit).map(Self::Join),
+            None if step.present & 1 << bit == 0 => Ok(Self::None),
+            None => Ok(Self::Leave(&step.class)),
+        }
+    }
+}
+
+fn request(direction: &str, changes: &[&Change<'_>]) -> Request {
+    let (mut tables, mut remove) = (String::new(), Vec::new());
+    for change in changes {
+        match change {
+            Change::Join(table) => tables += table,
+            Change::Leave(class) => remove.push((*class).to_owned()),
+            Change::None => {}
+        }
+    }
+    Request::Class {
+        direction: Some(direction.to_owned()),
+        add: (!tables.is_empty()).then_some(Tables::Text(tables)),
+        remove,
+        dry_run: false,
+        reason: REASON.to_owned(),
+    }
+}
+
+/// Returns why a class was refused, in a line.
+fn reason(changed: &Changed) -> String {
+    let is_error = |finding: &&serde_json::Value| finding["severity"] == "error";
+    let error = changed.findings.iter().find(is_error);
+    let text = |key: &str| error.and_then(|error| error[key].as_str()).unwrap_or_default();
+    format!("{}; {}", text("message"), text("cure"))
+}
+
+/// Returns the table of a circuit's class, which says in a note what it is for.
+fn fill(template: &CircuitTemplate, circuit: &Circuit) -> Result<String, String> {
+    let note = serde_json::to_string(circuit).map_err(|error| error.to_string())?;
+    let Circuit { id, addresses, plan, site, .. } = circuit;
+    template.fill(&CircuitRow { id, addresses, plan, site }, &note)
+}
+
+/// Returns the circuit of a class that the link has, and whether its table is what the template
+/// makes; with `is_same` the template is the one by which it was made.
+fn found(table: &str, is_same: bool, template: &CircuitTemplate) -> (Option<Circuit>, bool) {
+    let read = |text: &str| {
+        let all: toml::Table = text.parse().ok()?;
+        let (_, class) = all.get("class")?.as_table()?.iter().next()?;
+        class.as_table().cloned()
+    };
+    let Some(mut class) = read(table) else { return (None, false) };
+    let note = class.get("note").and_then(toml::Value::as_str);
+    let circuit: Option<Circuit> = note.and_then(|note| serde_json::from_str(note).ok());
+    if is_same {
+        return (circuit, true);
+    }
+    class.remove("place");
+    let made = circuit.as_ref().and_then(|circuit| fill(template, circuit).ok());
+    let is_current = made.is_some_and(|made| read(&made) == Some(class));
+    (circuit, is_current)
+}
+
+/// The reason of its changes in the history of the link.
+const REASON: &str = "circuits";
+/// How soon a change by others is noticed.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often hosts of the default classes are counted.
+const HOSTS_INTERVAL: Duration = Duration::from_secs(5);
+/// The most hosts of a default class that are asked for.
+const HOSTS_MAX: u32 = 100;
+/// Bound: changes of classes in one request of the circuits; the rest goes into the next.
+pub const BATCH_MAX: usize = 64;

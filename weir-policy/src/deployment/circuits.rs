@@ -1,0 +1,243 @@
+//! Circuits that come and go while a link runs: `[deployment.circuits]`.
+//!
+//! ```toml
+//! [deployment.circuits]
+//! from = "circuits.csv"             # a watched file, "http" or "radius"
+//! template = "circuit"              # the template of each policy that shapes circuits
+//! expire = "3 h"                    # default: a circuit stays until it leaves
+//! listen = "192.0.2.1:1813"         # this and what follows: with "radius" only
+//! clients = ["192.0.2.2"]
+//! secret_file = "radius.secret"
+//! id = "User-Name"                  # attributes that say which circuit, plan and site
+//! plan = "Filter-Id"
+//! site = "NAS-Identifier"
+//! ```
+
+use super::directions::Route;
+use super::service::path;
+use super::{api, keys};
+use crate::codes;
+use crate::finding::{Draft, Outcome, Report};
+use crate::policy::{CircuitRow, CircuitTemplate, JoinRequest, Policy};
+use crate::reader::{Node, Table};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use weir_core::units::Duration;
+
+/// The table `[deployment.circuits]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Circuits {
+    /// Where circuits are heard of.
+    pub from: CircuitSource,
+    /// The template of the policies that shape them.
+    pub template: String,
+    /// After this time without news a circuit leaves.
+    pub expire: Option<Duration>,
+}
+
+/// Where circuits are heard of.
+#[derive(Clone, PartialEq, Debug)]
+pub enum CircuitSource {
+    /// A CSV file with all of them, which is watched.
+    File(PathBuf),
+    /// Requests to the API.
+    Http,
+    /// RADIUS accounting.
+    Radius(Box<Radius>),
+}
+
+/// A server of RADIUS accounting [rfc2866].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Radius {
+    /// The UDP address on which it listens.
+    pub listen: SocketAddr,
+    /// The addresses from which packets are taken.
+    pub clients: Vec<IpAddr>,
+    /// The file of the secret that they share.
+    pub secret_file: PathBuf,
+    /// The attribute that identifies the circuit: its number.
+    pub id: u8,
+    /// The attribute that names the plan.
+    pub plan: u8,
+    /// The attribute that names the site.
+    pub site: u8,
+}
+
+/// Reads `[deployment.circuits]` of the deployment `file`, to whose folder paths are relative.
+pub(super) fn read(
+    node: &Node<'_>,
+    directions: &[impl Route],
+    file: &str,
+    report: &mut Report,
+) -> Option<Circuits> {
+    let mut table = node.table(report)?.named("[deployment.circuits]").with_keys(keys::CIRCUITS);
+    let from = table.required("from", report);
+    let template = table.field("template");
+    let expire = table.written("expire", report);
+    let from = from.and_then(|from| source(&from, &mut table, file, report));
+    table.finish(report);
+    let name = match &template {
+        Some(node) => node.name(report)?,
+        None => TEMPLATE,
+    };
+    let circuits = Circuits { from: from?, template: name.to_owned(), expire: expire? };
+    if !report.failed() {
+        check(template.as_ref().unwrap_or(node), name, directions, report);
+    }
+    (!report.failed()).then_some(circuits)
+}
+
+fn source(
+    node: &Node<'_>,
+    table: &mut Table<'_>,
+    file: &str,
+    report: &mut Report,
+) -> Option<CircuitSource> {
+    let word = node.name(report)?;
+    if word == "radius" {
+        return radius(table, file, report).map(|found| CircuitSource::Radius(Box::new(found)));
+    }
+    for key in RADIUS_KEYS.iter().filter_map(|key| table.foreign(key)) {
+        let message = format!("`{}` is for `from = \"radius\"`", key.key());
+        let draft = Draft::new(&codes::BAD_CIRCUITS, key.key_span(), message);
+        report.push(draft.cure("remove it, or write `from = \"radius\"`"));
+    }
+    if word == "http" {
+        return Some(CircuitSource::Http);
+    }
+    if !word.ends_with(".csv") {
+        let message = format!("{word:?} is no source of circuits");
+        let cure = "write a file that ends in `.csv`, \"http\" or \"radius\"";
+        report.push(node.draft(&codes::BAD_CIRCUITS, message).cure(cure));
+        return None;
+    }
+    path(node, file, report).map(CircuitSource::File)
+}
+
+fn radius(table: &mut Table<'_>, file: &str, report: &mut Report) -> Option<Radius> {
+    let listen = table.required("listen", report);
+    let clients = table.required("clients", report);
+    let secret_file = table.required("secret_file", report);
+    let [id, plan, site] = ["id", "plan", "site"].map(|key| table.one_of(key, ATTRIBUTES, report));
+    let listen = api::address(&listen?, report);
+    let nodes = clients?.elements(report)?;
+    let clients: Option<Vec<_>> = nodes.iter().map(|node| client(node, report)).collect();
+    if nodes.is_empty() || nodes.len() > CLIENTS_MAX {
+        let message = format!("there are {} clients, and may be 1 to {CLIENTS_MAX}", nodes.len());
+        let draft = Draft::new(&codes::BAD_CIRCUITS, table.span(), message);
+        report.push(draft.cure("write the address of each client in `clients`"));
+    }
+    let secret_file = path(&secret_file?, file, report)?;
+    Some(Radius {
+        listen: listen?,
+        clients: clients?,
+        secret_file,
+        id: id?,
+        plan: plan?,
+        site: site?,
+    })
+}
+
+fn client(node: &Node<'_>, report: &mut Report) -> Option<IpAddr> {
+    let text = node.name(report)?;
+    let address = text.parse().ok();
+    if address.is_none() {
+        let message = format!("{text:?} is not an address");
+        report.push(node.draft(&codes::BAD_VALUE, message).cure("write one such as \"192.0.2.2\""));
+    }
+    address
+}
+
+/// Reports a template that no policy has, and plans that fit nowhere.
+fn check(node: &Node<'_>, name: &str, directions: &[impl Route], report: &mut Report) {
+    let policies: Vec<_> =
+        directions.iter().filter_map(|way| Some((way.name(), way.policy()?))).collect();
+    if policies.is_empty() {
+        return;
+    }
+    let mut is_known = false;
+    for (direction, policy) in policies {
+        let Some(template) = policy.circuits.iter().find(|one| one.name == name) else { continue };
+        is_known = true;
+        for (code, message, cure) in misfits(template, policy) {
+            let message = format!("direction `{direction}`: {message}");
+            report.push(node.draft(code, message).cure(cure));
+        }
+    }
+    if !is_known {
+        let message = format!("no policy has a template `{name}` with `circuits = true`");
+        let cure = format!("write `[template.{name}]` with `circuits = true` in a policy");
+        report.push(node.draft(&codes::BAD_CIRCUITS, message).cure(cure));
+    }
+}
+
+type Misfit = (&'static codes::Code, String, String);
+
+/// Lets a circuit of each plan join at each site, where it would be alone; returns those that
+/// cannot.
+fn misfits(template: &CircuitTemplate, policy: &Policy) -> Vec<Misfit> {
+    let policy = policy.clone().with_places();
+    let sites: Vec<&str> = policy
+        .places
+        .iter()
+        .map(|places| match places.parent {
+            Some(class) => policy.link.tree.class(class).name.as_str(),
+            None => "",
+        })
+        .collect();
+    if sites.is_empty() {
+        let cure = "write `places = 1000` in a class with children".to_owned();
+        return vec![(&codes::BAD_CIRCUITS, "no class has places for circuits".to_owned(), cure)];
+    }
+    let none = [String::new()];
+    let plans = if template.plans.is_empty() { &none } else { template.plans.as_slice() };
+    let of_plan = |plan: &String| {
+        let tried = sites.iter().map(|site| (*site, fits(template, &policy, plan, site)));
+        let failed: Vec<_> =
+            tried.filter_map(|(site, outcome)| Some((site, outcome.err()?))).collect();
+        let (site, why) = failed.first()?;
+        if failed.len() == sites.len() {
+            let message = format!("a circuit of plan `{plan}` cannot join: {why}");
+            let cure = "correct the plan or the template, or give its parent more".to_owned();
+            return Some((&codes::BAD_CIRCUITS, message, cure));
+        }
+        let message = format!(
+            "a circuit of plan `{plan}` cannot join at {} of {} sites, such as `{site}`: {why}",
+            failed.len(),
+            sites.len()
+        );
+        let cure = "give these sites more, or sell the plan elsewhere".to_owned();
+        Some((&codes::LARGE_PLAN, message, cure))
+    };
+    plans.iter().filter_map(of_plan).collect()
+}
+
+/// Tries whether a circuit could join.
+fn fits(template: &CircuitTemplate, policy: &Policy, plan: &str, site: &str) -> Result<(), String> {
+    let addresses = ["192.0.2.1".to_owned()];
+    let row = CircuitRow { id: "example", addresses: &addresses, plan, site };
+    let tables = template.fill(&row, "")?;
+    let name = template.name.as_str();
+    let found: Outcome<_> = policy.seat(&JoinRequest { remove: &[], tables: &tables, name });
+    let error = found.findings.into_iter().find(|one| one.severity == codes::Severity::Error);
+    error.map_or(Ok(()), |error| Err(error.message))
+}
+
+/// The template, unless the deployment names one.
+const TEMPLATE: &str = "circuit";
+/// Keys that only a source by RADIUS has.
+const RADIUS_KEYS: [&str; 6] = ["listen", "clients", "secret_file", "id", "plan", "site"];
+/// Attributes of RADIUS that are texts, and their numbers [rfc2865 §5] [rfc2869 §5].
+pub const ATTRIBUTES: &[(&str, u8)] = &[
+    ("User-Name", 1),
+    ("Filter-Id", 11),
+    ("Reply-Message", 18),
+    ("Class", 25),
+    ("Called-Station-Id", 30),
+    ("Calling-Station-Id", 31),
+    ("NAS-Identifier", 32),
+    ("Connect-Info", 77),
+    ("NAS-Port-Id", 87),
+];
+/// Bound: clients of RADIUS; a deployment with more is refused.
+pub(super) const CLIENTS_MAX: usize = 64;

@@ -1,0 +1,154 @@
+//! Circuits that come and go: which class a template makes of one, and `[deployment.circuits]`.
+
+use std::io;
+use std::path::Path;
+use weir_core::units::Duration;
+use weir_policy::deployment::{self, CircuitSource, Deployment};
+use weir_policy::finding::Outcome;
+use weir_policy::policy::{CircuitRow, Policy, circuit_class, parse};
+
+const PLANS: &str = "[plan.gold]\nrate = '2 Mbit/s'\nprio = 3\n[plan.big]\nrate = '6 Mbit/s'\n\
+                     prio = 1\n";
+const TEMPLATE: &str = "[template.circuit]\ncircuits = true\nclass.parent = '{site}'\n\
+                        class.rate = '{plan.rate}'\nclass.prio = '{plan.prio}'\n\
+                        class.match = [{ dst = ['{addresses}'], proto = 'udp' }]\n";
+
+/// A policy with a site of 9 and one of 4 Mbit/s.
+fn policy(plans: &str, template: &str) -> String {
+    let site = |name: &str, rate: &str| {
+        format!(
+            "[class.{name}]\nrate = '{rate}'\nplaces = 9\n[class.{name}-rest]\n\
+             parent = '{name}'\nrate = '1 kbit/s'\nmatch = {{ dport = 7 }}\n"
+        )
+    };
+    let sites = site("north", "9 Mbit/s") + &site("south", "4 Mbit/s");
+    format!(
+        "[link]\nrate = '20 Mbit/s'\nscheduler = 'htb'\n{sites}[class.rest]\nrate = '1 Mbit/s'\n\
+         default = true\n{plans}{template}"
+    )
+}
+
+fn read(plans: &str, template: &str) -> Policy {
+    let outcome = parse(&policy(plans, template), "p.toml");
+    outcome.plan.unwrap_or_else(|| panic!("{:#?}", outcome.findings))
+}
+
+/// Fills a row: its id, addresses, plan and site.
+fn fill(row: [&str; 4]) -> Result<String, String> {
+    let [id, addresses, plan, site] = row;
+    let addresses: Vec<_> = addresses.split_whitespace().map(str::to_owned).collect();
+    let row = CircuitRow { id, addresses: &addresses, plan, site };
+    read(PLANS, TEMPLATE).circuits[0].fill(&row, "n \"1\"")
+}
+
+#[test]
+fn a_circuit_becomes_the_table_of_a_class() {
+    let wanted = "[class.circuit-anna-isp]\nparent = \"north\"\nrate = \"2 Mbit/s\"\nprio = 3\n\
+                  match = [{ dst = [\"192.0.2.1\", \"2001:db8::/56\"], proto = \"udp\" }]\n\
+                  note = 'n \"1\"'\n";
+    let table = fill(["anna@isp", "192.0.2.1 2001:db8::/56", "gold", "north"]);
+    assert_eq!(table.as_deref(), Ok(wanted));
+    assert_eq!(circuit_class("a b//c"), "circuit-a-b-c");
+}
+
+#[test]
+fn a_row_that_the_template_cannot_use_says_why() {
+    let rows = [
+        (["a", "192.0.2.1", "gone", "north"], "the plan `gone` is not declared"),
+        (["a", "192.0.2.1", "", "north"], "the row has no `plan`"),
+        (["a", "", "gold", "north"], "the row has no value for `dst`"),
+        (["a", "192.0.2.1", "gold", ""], "the row has no `site`"),
+    ];
+    for (row, wanted) in rows {
+        let why = fill(row).expect_err("it is refused");
+        assert!(why.starts_with(wanted) && why.contains("; "), "{row:?}: {why}");
+    }
+}
+
+#[test]
+fn a_template_of_circuits_is_checked_without_rows() {
+    let rows = [
+        (PLANS, TEMPLATE.replace("{site}", "{place}"), "W161"),
+        (PLANS, TEMPLATE.replace("circuits = true", "circuits = true\nlist = 'a.csv'"), "W010"),
+        (PLANS, TEMPLATE.replace("circuits = true", "circuits = false"), "W011"),
+        ("[plan.gold]\nrate = '1 Mbit/s'\nceil = '2 Mbit/s'\n", TEMPLATE.to_owned(), "W010"),
+    ];
+    for (plans, template, code) in rows {
+        let found = parse(&policy(plans, &template), "p.toml").findings;
+        assert!(found.iter().any(|one| one.code == code), "{template}: {found:#?}");
+    }
+    let (own, other) = (read(PLANS, TEMPLATE), read(PLANS, &TEMPLATE.replace("udp", "tcp")));
+    assert_ne!(own, other, "a reload has to see that");
+    assert_eq!(own.circuits[0].plans, ["big", "gold"]);
+}
+
+/// Reads a deployment with this section, whose policies have these plans and this template.
+fn deployed(section: &str, (plans, template): (&str, &str)) -> Outcome<Deployment> {
+    let text = format!(
+        "[deployment]\nname = 'd'\nports = {{ in = 'eth0', out = 'eth1' }}\n\
+         [deployment.circuits]\n{section}[direction.down]\nfrom = 'out'\nto = 'in'\n\
+         policy = 'p.toml'\n"
+    );
+    let read_file = |path: &Path| match path.to_str() {
+        Some("site/p.toml") => Ok(policy(plans, template).into_bytes()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    };
+    let outcome = deployment::parse(text.as_bytes(), "site/d.toml", &read_file);
+    let outline = deployment::parse_outline(text.as_bytes(), "site/d.toml");
+    let own =
+        |outcome: &Outcome<Deployment>| outcome.plan.as_ref().and_then(|it| it.circuits.clone());
+    assert!(outcome.failed() || own(&outcome) == own(&outline), "{section}");
+    outcome
+}
+
+#[test]
+fn a_source_has_its_keys_and_no_others() {
+    let small = "[plan.gold]\nrate = '2 Mbit/s'\nprio = 3\n";
+    let radius = "from = 'radius'\nlisten = '192.0.2.9:1813'\nclients = ['192.0.2.2', '2001:db8::1']\n\
+                  secret_file = 'key'\n";
+    let read = |section: &str| deployed(section, (small, TEMPLATE));
+    let own = |section: &str| read(section).plan.and_then(|it| it.circuits).expect("it is sound");
+    let file = own("from = 'c.csv'\nexpire = '2 h'\n");
+    assert_eq!(file.from, CircuitSource::File("site/c.csv".into()));
+    assert_eq!((file.template.as_str(), file.expire), ("circuit", Some(Duration::from_secs(7200))));
+    assert_eq!(own("from = 'http'\n").from, CircuitSource::Http);
+    let CircuitSource::Radius(found) = own(&format!("{radius}plan = 'Class'\n")).from else {
+        panic!("it is by RADIUS");
+    };
+    assert_eq!((found.clients.len(), found.listen.port()), (2, 1813));
+    assert_eq!((found.id, found.plan, found.site), (1, 25, 32));
+    let rows = [
+        ("from = 'c.txt'\n".to_owned(), "W216"),
+        ("from = 'http'\nclients = ['192.0.2.2']\n".to_owned(), "W216"),
+        ("from = 'http'\nlist = 'a'\n".to_owned(), "W010"),
+        ("template = 'circuit'\n".to_owned(), "W011"),
+        ("from = 'radius'\n".to_owned(), "W011"),
+        (radius.replace("192.0.2.2", "nas1"), "W017"),
+        (radius.replace(":1813", ""), "W017"),
+        (radius.replace("['192.0.2.2', '2001:db8::1']", "[]"), "W216"),
+        (format!("{radius}plan = 'Rate'\n"), "W016"),
+        ("from = 'http'\ntemplate = 'home'\n".to_owned(), "W216"),
+    ];
+    for (section, code) in rows {
+        let found = read(&section).findings;
+        assert!(found.iter().any(|one| one.code == code), "{section}: {found:#?}");
+    }
+}
+
+#[test]
+fn a_plan_has_to_fit_somewhere() {
+    let rows: [(&str, String, &[&str]); 6] = [
+        ("[plan.gold]\nrate = '2 Mbit/s'\nprio = 3\n", TEMPLATE.to_owned(), &[]),
+        // The larger plan fits at one of the two sites, and nowhere where that is named.
+        (PLANS, TEMPLATE.to_owned(), &["W217"]),
+        (PLANS, TEMPLATE.replace("{site}", "south"), &["W216"]),
+        (PLANS, TEMPLATE.replace("{site}", "rest"), &["W216", "W216"]),
+        ("[plan.gold]\nrate = 'fast'\nprio = 3\n", TEMPLATE.to_owned(), &["W216"]),
+        ("[plan.gold]\nprio = 3\n", TEMPLATE.to_owned(), &["W216"]),
+    ];
+    for (plans, template, wanted) in rows {
+        let found = deployed("from = 'http'\n", (plans, &template)).findings;
+        let codes: Vec<_> = found.iter().map(|one| one.code).filter(|code| *code > "W2").collect();
+        assert_eq!(codes, wanted, "{plans}{template}: {found:#?}");
+    }
+}
