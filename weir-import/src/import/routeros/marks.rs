@@ -20,7 +20,7 @@ pub(super) struct Marks {
     rules: Vec<Mangle>,
     /// The conditions of the packets of each connection's mark.
     connections: BTreeMap<String, Vec<Conditions>>,
-    /// The lists that `src-address-list` and `dst-address-list` name.
+    /// By name, the addresses that `src-address-list` and `dst-address-list` compare.
     lists: BTreeMap<String, Addresses>,
 }
 
