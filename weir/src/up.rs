@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_daemon::events::write::Form;
 use weir_daemon::keeper::found::Found;
-use weir_daemon::up::{api, circuits};
 use weir_daemon::up::console::{Console, Start};
 use weir_daemon::up::reading::{Checked, Reading};
 use weir_daemon::up::{self, End, UpConfig};
+use weir_daemon::up::{api, circuits};
 use weir_gateway::site;
 use weir_link::status::Status;
 

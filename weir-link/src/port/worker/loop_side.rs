@@ -58,12 +58,7 @@ pub(super) struct WorkedPort {
 }
 
 impl WorkedPort {
-    pub fn new(
-        port: &dyn Port,
-        ends: LoopEnds,
-        at_worker: AtWorker,
-        shared: &Arc<Shared>,
-    ) -> Self {
+    pub fn new(port: &dyn Port, ends: LoopEnds, at_worker: AtWorker, shared: &Arc<Shared>) -> Self {
         let AtWorker { requests, resting, notice, view } = at_worker;
         Self {
             kind: port.kind(),

@@ -30,8 +30,8 @@ use side::{Crew, Side};
 use weir_host::error::{Result, SystemError};
 use weir_host::wait::{WaitPolicy, usable_cpus};
 
-/// Bound: free slots that a worker has for a port beside those that the port itself lends; while none
-/// is left frames wait in the rings.
+/// Bound: free slots that a worker has for a port beside those that the port itself lends; while
+/// none is left frames wait in the rings.
 const SLOTS: usize = 2048;
 /// Bound: frames on their way from a worker to the loop, for each ring; more wait in the ring.
 const RECEIVED_MAX: usize = 1024;
