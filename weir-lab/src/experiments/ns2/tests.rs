@@ -115,7 +115,7 @@ fn errors_of_a_file_are_reported() {
         (with("seconds = 1", ""), "no `seconds`"),
         (with("50 %", "0 %"), "has 0 % of the link"),
         (with("50 %", "150 %"), "at most 100 %"),
-        (with("share", "shere"), "no `share`"),
+        (with("share", "shere"), "did you mean `share`"),
         (with("class = \"a\"", "class = \"b\""), "there is no class `b`"),
         (with("1 ms", "0 ms"), "no time passes"),
         (with("100 B", "70000 B"), "not in 1 B to 65535 B"),
