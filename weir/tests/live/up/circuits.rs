@@ -184,7 +184,9 @@ fn follow_a_feed() -> Outcome {
     feed(&scene, "{\"leave\":\"m7\"}\n{\"leave\":\"m8\"}".to_owned(), false)?;
     await_circuits(&scene, "it is tried again", shaped(39))?;
     // A class that somebody removes by hand comes back.
-    called(&scene, &["class", "remove", "circuit-m9"])?;
+    let removal = ["class", "remove", "--control", "weir.sock", "circuit-m9"];
+    let removed = scene.weir(&removal)?;
+    assert!(removed.status.success(), "{removed:?}");
     let back = |status: &Status| class(status, "m9").is_some();
     scene.await_status("it is there again", back)?;
     called(&scene, &["restart"])?;
