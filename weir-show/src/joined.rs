@@ -29,7 +29,11 @@ pub fn joined(svg: &str) -> String {
     end(&mut out, run);
     // What every element has is said once.
     let out = out.replace(" opacity=\"1\"", "").replace(FONT_OF_TEXT, "");
-    out.replacen("<svg ", &format!("<svg{FONT_OF_TEXT} "), 1)
+    // Behind the size, by which others find the element.
+    match out.split_once("<svg ").and_then(|(before, rest)| Some((before, rest.split_once('>')?))) {
+        Some((before, (element, rest))) => format!("{before}<svg {element}{FONT_OF_TEXT}>{rest}"),
+        None => out,
+    }
 }
 
 fn end(out: &mut String, run: Option<(String, Vec<String>)>) {
@@ -97,7 +101,8 @@ mod tests {
         assert_eq!(
             joined(&svg),
             format!(
-                "<svg font-family=\"sans-serif\" id=\"a\">\n<path d=\"M1 2h0M3 4h0\" fill=\"none\" stroke=\"#0072B2\" {round}/>\n\
+                "<svg id=\"a\" font-family=\"sans-serif\">\n\
+                 <path d=\"M1 2h0M3 4h0\" fill=\"none\" stroke=\"#0072B2\" {round}/>\n\
                  <path d=\"M5 6h0\" fill=\"none\" stroke=\"#000000\" {round}/>\n\
                  <path d=\"M1 1 2 2M3 3 4 4 5 5\" {style}/>\n<text>x</text>\n</svg>\n"
             )

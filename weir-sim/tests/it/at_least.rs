@@ -25,7 +25,7 @@ const SCHEDULERS: [&str; 14] = [
 ];
 
 /// How far the seeds of a scheduler are apart.
-const STRIDE: u64 = 14;
+const STRIDE: u64 = 13;
 
 /// The lengths of packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
