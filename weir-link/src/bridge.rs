@@ -90,7 +90,8 @@ impl BridgeConfig {
         rooms.map(of_worker).fold(Room::default(), Room::with)
     }
 
-    fn has_workers(&self) -> bool {
+    /// Whether other threads receive and send for the ports.
+    pub(crate) fn has_workers(&self) -> bool {
         self.workers >= 2
     }
 }
@@ -196,14 +197,14 @@ struct OpenPort {
 }
 
 /// Gives the ports to workers.
-fn employ(ports: &mut Vec<OpenPort>, workers: usize) -> Result<Workers> {
+fn employ(ports: &mut Vec<OpenPort>, config: &BridgeConfig) -> Result<Workers> {
     let (given, rest): (Vec<_>, Vec<_>) = std::mem::take(ports)
         .into_iter()
         .map(|OpenPort { number, port, reopen, why, sorting, kept }| {
             ((port, reopen), (number, why, sorting, kept))
         })
         .unzip();
-    let (workers, given) = Workers::employ(given, workers)?;
+    let (workers, given) = Workers::employ(given, config.workers, config.intake)?;
     ports.extend(given.into_iter().zip(rest).map(|(port, (number, why, sorting, kept))| {
         OpenPort { number, port, reopen: None, why, sorting, kept }
     }));
@@ -289,7 +290,7 @@ impl Bridge {
         let mut ports = ports.map(|port| port.open(config.intake)).collect::<Result<Vec<_>>>()?;
         let (mut workers, has_workers) = (Workers::default(), config.has_workers());
         if has_workers {
-            workers = employ(&mut ports, config.workers)?;
+            workers = employ(&mut ports, &config)?;
         }
         let room = room_of(&ports);
         let frames = u32::try_from(pool_frames(room.held_max, &config.lanes)).unwrap_or(u32::MAX);

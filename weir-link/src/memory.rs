@@ -131,7 +131,9 @@ pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecas
 /// Returns the bytes of the pool of a bridge.
 fn pool(config: &BridgeConfig, slot_len: usize, held_max: usize) -> u64 {
     let frames = pool_frames(held_max, &config.lanes);
-    FramePool::bytes_for(frames, slot_len) as u64
+    // The worker of a port has a view of the pool, and the loop one beside its own.
+    let views = if config.has_workers() { 2 * config.ports.len() } else { 0 };
+    (FramePool::bytes_for(frames, slot_len) + views * FramePool::view_bytes_for(frames)) as u64
 }
 
 /// Returns what the allocator gives out for the deployment and its links.

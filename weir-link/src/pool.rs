@@ -217,6 +217,11 @@ impl FramePool {
         capacity.saturating_mul(whole_pages(slot) + beside).saturating_add(PAGE)
     }
 
+    /// Returns the bytes that a view of so many slots takes.
+    pub(crate) fn view_bytes_for(capacity: usize) -> usize {
+        capacity.saturating_mul(size_of::<Place>() + size_of::<u32>())
+    }
+
     /// Returns the bytes that one slot holds.
     pub fn slot_len(&self) -> usize {
         self.slot

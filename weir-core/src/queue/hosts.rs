@@ -364,7 +364,7 @@ impl Hosts {
         let host = turns.choose(|host| {
             let waits = hosts[host as usize].chained > 0;
             if !waits {
-                lapse((inner, first), host, flows);
+                lapse(inner, first, host, flows);
             }
             waits
         })?;
@@ -415,7 +415,7 @@ impl Hosts {
     /// Forgets all turns, as a choice does when no packet waits.
     pub(super) fn clear(&mut self, flows: &mut [Flow]) {
         for (host, _) in self.turns.iter() {
-            lapse((&mut self.inner, &mut self.first), host, flows);
+            lapse(&mut self.inner, &mut self.first, host, flows);
         }
         self.turns.clear();
         for flow in self.ahead.drain(..) {
@@ -623,7 +623,7 @@ impl State for Hosts {
 }
 
 /// Takes all flows of a host, in which no packet waits, out of its turns.
-fn lapse((inner, first): (&mut Rounds, &mut Lists), host: u32, flows: &mut [Flow]) {
+fn lapse(inner: &mut Rounds, first: &mut Lists, host: u32, flows: &mut [Flow]) {
     for (flow, _) in inner.iter_of(host as usize) {
         flows[flow as usize].lapsed = true;
     }

@@ -218,8 +218,8 @@ impl Port for WorkedPort {
     }
 
     fn end_sorting(&mut self, retired: u8) {
-        // A worker that does not answer has a port that is to be opened anew.
-        let _silent = self.ask(move |side| side.end_sorting(retired));
+        // The port of a worker that has ended sorts nothing any more.
+        let _ended = self.ask(move |side| side.end_sorting(retired));
     }
 
     fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {

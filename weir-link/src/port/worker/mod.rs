@@ -22,9 +22,9 @@ mod tests;
 use std::sync::{Arc, PoisonError, mpsc};
 use std::thread;
 
-use super::{BATCH, Port, Room};
+use super::{BATCH, Port, RINGS_MAX, Room};
 use crate::pool::VIEWS_MAX;
-use exchange::{Exchange, Notice, Resting};
+use exchange::{Arrived, Exchange, Notice, Resting};
 use loop_side::{AtWorker, WorkedPort};
 use side::{Crew, Side};
 use weir_host::error::{Result, SystemError};
@@ -49,13 +49,15 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Gives ports to at most so many workers; returns what the loop has of each.
+    /// Gives ports, whose intake is open or not, to at most so many workers; returns what the loop
+    /// has of each.
     ///
     /// # Errors
     /// When the system has no descriptor more.
     pub fn employ(
         ports: Vec<(Box<dyn Port>, Reopen)>,
         workers: usize,
+        intake: bool,
     ) -> Result<(Self, Vec<Box<dyn Port>>)> {
         assert!(ports.len() < VIEWS_MAX as usize, "each port has a view of its own");
         let workers = workers.clamp(1, ports.len().max(1));
@@ -71,7 +73,7 @@ impl Workers {
             let at_worker = AtWorker { requests, resting: Arc::clone(&resting), notice, view };
             let loop_side = WorkedPort::new(port.as_ref(), loop_ends, at_worker, &shared);
             loop_sides.push(Box::new(loop_side));
-            let side = Side::new(port, reopen, (worker_ends, requested), shared);
+            let side = Side::new(port, reopen, (worker_ends, requested), (shared, intake));
             *resting.lock().unwrap_or_else(PoisonError::into_inner) = Some(side);
             crews[index % workers].add(resting);
         }
@@ -99,7 +101,7 @@ impl Workers {
 
 /// Returns the room of a port that is given to a worker.
 pub(crate) fn room(room: Room) -> Room {
-    let worked = SLOTS + SENDING_MAX + BATCH;
-    // A view has a place for each slot of the pool, which is counted with the slots of this port.
-    Room { held_max: 2 * room.held_max + worked, ..room }
+    let queues = RINGS_MAX * RECEIVED_MAX * size_of::<Arrived>();
+    let held_max = room.held_max + SLOTS + SENDING_MAX + BATCH;
+    Room { held_max, ring_bytes: room.ring_bytes + queues, ..room }
 }

@@ -37,6 +37,7 @@ pub(super) struct Side {
     outbox: Vec<FrameId>,
     /// The slots, free or with the port, above which it gives some back.
     slots_max: usize,
+    /// Whether frames come in, by the loop's last word.
     intake: bool,
     /// Whether the loop is gone.
     is_over: bool,
@@ -112,7 +113,7 @@ impl Side {
         port: Box<dyn Port>,
         reopen: Reopen,
         (ends, requests): (WorkerEnds, mpsc::Receiver<Task>),
-        shared: Arc<Shared>,
+        (shared, intake): (Arc<Shared>, bool),
     ) -> Self {
         Self {
             slots_max: SLOTS + port.room().held_max,
@@ -125,7 +126,7 @@ impl Side {
             inbox: (0..RINGS_MAX).map(|_| Vec::new()).collect(),
             passed: [0; RINGS_MAX],
             outbox: Vec::with_capacity(BATCH),
-            intake: true,
+            intake,
             is_over: false,
             refreshed_ns: 0,
             counted_ns: 0,
@@ -210,12 +211,13 @@ impl Side {
         let mut passed = false;
         for ring in 0..port.rings() {
             let (inbox, queue) = (&mut self.inbox[ring], &mut self.ends.received[ring]);
-            let mut reached = Reached::Looked(now_ns);
+            let mut looked = None;
             // With fewer slots a super-packet would be lost in part; it waits in the ring.
             if inbox.is_empty() && view.free_count() >= SLOTS_MIN {
-                if let Reached::Behind(at_ns) = port.receive(ring, BATCH, view, inbox) {
-                    reached = Reached::Behind(at_ns);
-                }
+                looked = Some(match port.receive(ring, BATCH, view, inbox) {
+                    Reached::Behind(at_ns) => Reached::Behind(at_ns),
+                    Reached::All | Reached::Looked(_) => Reached::Looked(now_ns),
+                });
                 inbox.reverse();
             }
             let mut last = None;
@@ -228,13 +230,12 @@ impl Side {
                 inbox.pop();
             }
             passed |= last.is_some();
-            match last {
-                // What did not fit the queue waits as if it were in the ring.
-                Some(last) if !inbox.is_empty() => {
-                    self.shared.set_reached(ring, Reached::Behind(last))
-                }
-                _ if inbox.is_empty() => self.shared.set_reached(ring, reached),
-                _ => {}
+            // Frames for which the queue has no room wait as if they were in the ring. Where it did
+            // not look, it has come no further.
+            let is_passed = inbox.is_empty();
+            let behind = last.filter(|_| !is_passed).map(Reached::Behind);
+            if let Some(reached) = behind.or(looked.filter(|_| is_passed)) {
+                self.shared.set_reached(ring, reached);
             }
         }
         if passed {
@@ -263,7 +264,7 @@ impl Side {
     /// Gives the loop the slots that are not needed here.
     fn give_back(&mut self) {
         let Some(view) = &mut self.view else { return };
-        // What the port itself has beyond its share came with frames that were to be sent.
+        // Slots that the port has beyond its share came with frames that were to be sent.
         let held = self.port.as_ref().map_or(0, |port| port.held());
         while view.free_count() + held > self.slots_max && !self.ends.surplus.is_full() {
             let Some(slot) = view.pass_free() else { break };
@@ -315,7 +316,7 @@ impl Side {
             }
             view.adopt(before);
         }
-        // What the port lends to the kernel must be here by now.
+        // Slots that the port lends to the kernel must be here by now.
         while let Ok(slot) = self.ends.fill.pop() {
             view.take_free(slot);
         }

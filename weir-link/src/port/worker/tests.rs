@@ -26,7 +26,7 @@ impl Scene {
             let reopen = move || -> Result<Box<dyn Port>> { Ok(Box::new(cable.port(&name))) };
             (Box::new(mem) as Box<dyn Port>, Some(Box::new(reopen) as _))
         });
-        let employed = Workers::employ(given.collect(), workers);
+        let employed = Workers::employ(given.collect(), workers, true);
         let (mut workers, mut ports) = employed.expect("there are descriptors");
         let mut pool = FramePool::for_mtu(SLOTS_ALL, 1500);
         ports.iter_mut().for_each(|port| port.attach(&mut pool).expect("it has a view"));
@@ -105,7 +105,7 @@ fn frames_pass_unchanged_and_in_order() {
             assert!(numbers.iter().enumerate().all(|(at, found)| at as u32 == *found), "{ring}");
             assert!(of_ring.clone().all(|bytes| *bytes == frame(number(bytes))));
         }
-        // What the worker keeps is bounded while nothing moves.
+        // The worker keeps a bounded number of slots while nothing moves.
         scene.wait_until(|scene| {
             scene.receive(1);
             scene.ports[1].held() <= SLOTS + SENDING_MAX
