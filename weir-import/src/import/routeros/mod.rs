@@ -165,14 +165,7 @@ impl File {
         reading: &mut Reading,
     ) -> Option<()> {
         let text = |key: &str| values.get(key).map(|word| word.text.as_str()).unwrap_or_default();
-        if self.queues.len() >= QUEUES_MAX {
-            reading.lost(line, format!("the file has more than {QUEUES_MAX} queues"));
-            return None;
-        }
-        if text("disabled") == "yes" {
-            reading.lost(line, "it is disabled");
-            return None;
-        }
+        self.counts(text("disabled"), line, reading)?;
         if !text("packet-marks").is_empty() {
             reading.lost(line, OF_MARKS);
             return None;
@@ -218,6 +211,19 @@ impl File {
         Some(())
     }
 
+    /// Tells of a queue that is disabled or one too many, which is lost.
+    fn counts(&self, disabled: &str, line: LineId, reading: &mut Reading) -> Option<()> {
+        if self.queues.len() >= QUEUES_MAX {
+            reading.lost(line, format!("the file has more than {QUEUES_MAX} queues"));
+            return None;
+        }
+        if disabled == "yes" {
+            reading.lost(line, "it is disabled");
+            return None;
+        }
+        Some(())
+    }
+
     fn named_once(&self, name: &str, span: Span, reading: &mut Reading) -> Option<()> {
         if self.queues.iter().any(|one| one.name == name) {
             let message = format!("two queues are called `{name}`");
@@ -236,14 +242,7 @@ impl File {
         reading: &mut Reading,
     ) -> Option<()> {
         let text = |key: &str| values.get(key).map(|word| word.text.as_str()).unwrap_or_default();
-        if self.queues.len() >= QUEUES_MAX {
-            reading.lost(line, format!("the file has more than {QUEUES_MAX} queues"));
-            return None;
-        }
-        if text("disabled") == "yes" {
-            reading.lost(line, "it is disabled");
-            return None;
-        }
+        self.counts(text("disabled"), line, reading)?;
         for (key, word) in values.iter().filter(|row| row.0 != "packet-mark") {
             left_out(key, word, line, reading);
         }

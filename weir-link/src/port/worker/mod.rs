@@ -26,7 +26,7 @@ use super::{BATCH, Port, RINGS_MAX, Room};
 use crate::pool::VIEWS_MAX;
 use exchange::{Arrived, Exchange, Notice, Resting};
 use loop_side::{AtWorker, WorkedPort};
-use side::{Crew, Side};
+use side::{AtLoop, Crew, Side};
 use weir_host::error::{Result, SystemError};
 use weir_host::wait::{WaitPolicy, usable_cpus};
 
@@ -73,7 +73,8 @@ impl Workers {
             let at_worker = AtWorker { requests, resting: Arc::clone(&resting), notice, view };
             let loop_side = WorkedPort::new(port.as_ref(), loop_ends, at_worker, &shared);
             loop_sides.push(Box::new(loop_side));
-            let side = Side::new(port, reopen, (worker_ends, requested), (shared, intake));
+            let at_loop = AtLoop { ends: worker_ends, requests: requested, shared };
+            let side = Side::new(port, reopen, at_loop, intake);
             *resting.lock().unwrap_or_else(PoisonError::into_inner) = Some(side);
             crews[index % workers].add(resting);
         }

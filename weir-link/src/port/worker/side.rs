@@ -19,6 +19,13 @@ pub(super) struct Crew {
     notice: Arc<Notice>,
 }
 
+/// How a worker reaches the loop, for one port.
+pub(super) struct AtLoop {
+    pub ends: WorkerEnds,
+    pub requests: mpsc::Receiver<Task>,
+    pub shared: Arc<Shared>,
+}
+
 /// A worker's side of a port.
 pub(super) struct Side {
     /// `None` from a failure until it was opened again.
@@ -109,12 +116,8 @@ impl Crew {
 }
 
 impl Side {
-    pub fn new(
-        port: Box<dyn Port>,
-        reopen: Reopen,
-        (ends, requests): (WorkerEnds, mpsc::Receiver<Task>),
-        (shared, intake): (Arc<Shared>, bool),
-    ) -> Self {
+    pub fn new(port: Box<dyn Port>, reopen: Reopen, at_loop: AtLoop, intake: bool) -> Self {
+        let AtLoop { ends, requests, shared } = at_loop;
         Self {
             slots_max: SLOTS + port.room().held_max,
             port: Some(port),
