@@ -3,6 +3,7 @@
 //!
 //! libFuzzer calls it from `fuzz_targets/`, the brief run of `make test` from `tests/brief.rs`.
 
+mod autorate;
 pub mod brief;
 mod capture;
 mod checkpoint;
@@ -26,6 +27,7 @@ mod scheduler;
 mod sorter;
 mod tcp;
 
+pub use autorate::autorate;
 pub use capture::capture;
 pub use checkpoint::checkpoint;
 pub use circuits::{circuits, radius};
@@ -52,6 +54,7 @@ pub type Target = fn(&[u8]);
 /// Every target, with the name of its folder in `corpus/`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
+    ("autorate", autorate),
     ("capture", capture),
     ("checkpoint", checkpoint),
     ("circuits", circuits),
