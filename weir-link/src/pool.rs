@@ -50,11 +50,14 @@ struct Place {
     len: u32,
     /// Its number among the segments of super-packets; 0 for any other frame.
     segment: u32,
+    /// Whether its checksum is still to be computed, which a segment that leaves joined with
+    /// others does not need.
+    lacks_sum: bool,
 }
 
 impl Place {
     fn new(offset: usize, len: u32) -> Self {
-        Self { offset: offset as u32, len, segment: 0 }
+        Self { offset: offset as u32, len, segment: 0, lacks_sum: false }
     }
 }
 
@@ -327,7 +330,8 @@ impl FramePool {
             let from = self.memory.bytes(start..start + len);
             self.memory.bytes_mut(to..to + len).copy_from_slice(from);
         }
-        self.places[index as usize] = Place::new(0, len as u32);
+        let lacks_sum = self.places[id.0 as usize].lacks_sum;
+        self.places[index as usize] = Place { lacks_sum, ..Place::new(0, len as u32) };
         Some(FrameId(index))
     }
 
@@ -353,9 +357,15 @@ impl FramePool {
         self.view << SEGMENT_BITS | first
     }
 
-    /// Notes that a frame is this segment of a super-packet.
+    /// Notes that a frame is this segment of a super-packet, whose checksum was not computed.
     pub(crate) fn set_segment(&mut self, id: FrameId, number: u32) {
-        self.places[id.0 as usize].segment = number;
+        let place = &mut self.places[id.0 as usize];
+        (place.segment, place.lacks_sum) = (number, true);
+    }
+
+    /// Returns whether a frame's checksum is still to be computed; from now on it no longer is.
+    pub(crate) fn take_lack_of_sum(&mut self, id: FrameId) -> bool {
+        std::mem::take(&mut self.places[id.0 as usize].lacks_sum)
     }
 
     /// Returns whether `next` is the segment behind `segment` of the same super-packet.

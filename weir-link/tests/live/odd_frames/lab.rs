@@ -264,6 +264,7 @@ impl Ear {
         let mut received = Vec::new();
         while self.port.receive(0, BATCH, &mut self.pool, &mut received) != Reached::All {}
         let bytes = |pool: &mut FramePool, frame| {
+            port::complete_sum(pool, frame);
             let bytes = pool.bytes(frame).to_vec();
             pool.release(frame);
             bytes
