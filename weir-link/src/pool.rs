@@ -53,13 +53,18 @@ struct Place {
     /// Whether its checksum is still to be computed, which a segment that leaves joined with
     /// others does not need.
     lacks_sum: bool,
+    /// The slot of the frame behind it in its train, or [`NONE`].
+    next: u32,
 }
 
 impl Place {
     fn new(offset: usize, len: u32) -> Self {
-        Self { offset: offset as u32, len, segment: 0, lacks_sum: false }
+        Self { offset: offset as u32, len, segment: 0, lacks_sum: false, next: NONE }
     }
 }
+
+/// In place of the next frame of a train: there is none.
+const NONE: u32 = u32::MAX;
 
 /// Marks a free slot in place of its frame's length.
 const FREE: u32 = u32::MAX;
@@ -372,6 +377,36 @@ impl FramePool {
     pub(crate) fn follows(&self, next: FrameId, segment: FrameId) -> bool {
         let number = |id: FrameId| self.places[id.0 as usize].segment;
         number(segment) != 0 && number(next) == number(segment).wrapping_add(1)
+    }
+
+    /// Lets `next` ride behind `frame` in a train, which waits and leaves as one packet.
+    pub(crate) fn couple(&mut self, frame: FrameId, next: FrameId) {
+        self.places[frame.0 as usize].next = next.0;
+    }
+
+    /// Returns the frame behind `frame` in its train, also after `frame` was sent.
+    pub(crate) fn coupled(&self, frame: FrameId) -> Option<FrameId> {
+        let next = self.places[frame.0 as usize].next;
+        (next != NONE).then_some(FrameId(next))
+    }
+
+    /// Returns the frames of a train from `first` on; of a frame alone, that one.
+    pub(crate) fn train(&self, first: FrameId) -> impl Iterator<Item = FrameId> {
+        std::iter::successors(Some(first), |frame| self.coupled(*frame))
+    }
+
+    /// Returns the slots of a train from `first` on to the free list; returns how many they are.
+    ///
+    /// # Panics
+    /// If one is free already.
+    pub(crate) fn release_train(&mut self, first: FrameId) -> u32 {
+        let (mut next, mut count) = (Some(first), 0);
+        while let Some(frame) = next {
+            next = self.coupled(frame);
+            self.release(frame);
+            count += 1;
+        }
+        count
     }
 
     /// Returns the bytes of a frame in use.

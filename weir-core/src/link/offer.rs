@@ -42,7 +42,7 @@ impl<S: Discipline> Link<S> {
 
     #[inline(always)]
     fn entry(&self, now: Instant, packet: &Packet) -> QueueEntry {
-        let wire = self.framing.wire_length(packet.length);
+        let wire = self.framing.wire_length_of(packet);
         let charged = match self.charge {
             Charge::Wire => wire,
             Charge::Frame => packet.length.max(1),

@@ -208,7 +208,13 @@ fn fix_tcp(segment: &mut [u8], at: usize, offset: u32, first: bool, last: bool) 
 }
 
 /// Returns the checksum of TCP or UDP, whose field is zero, from `transport` to the end.
-pub(super) fn checksum(segment: &[u8], network: usize, is_ip6: bool, protocol: u8, transport: usize) -> u16 {
+pub(super) fn checksum(
+    segment: &[u8],
+    network: usize,
+    is_ip6: bool,
+    protocol: u8,
+    transport: usize,
+) -> u16 {
     let mut sum = pseudo_header(segment, network, is_ip6, protocol, segment.len() - transport);
     sum.add(&segment[transport..]);
     sum.finish_nonzero()

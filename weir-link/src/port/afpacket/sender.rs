@@ -68,7 +68,12 @@ impl Sender {
 
     /// Offers leading `frames`, at most [`BATCH`], to the kernel by one call; `joins` unless the
     /// kernel just refused the first of them joined with others.
-    pub(super) fn send(&mut self, pool: &mut FramePool, frames: &[FrameId], joins: bool) -> Outcome {
+    pub(super) fn send(
+        &mut self,
+        pool: &mut FramePool,
+        frames: &[FrameId],
+        joins: bool,
+    ) -> Outcome {
         assert!(frames.len() <= BATCH, "a batch has its bound");
         let joins = joins && self.takes_joined && self.refused < JOINED_REFUSED_MAX;
         let (mut runs, mut rest) = ([0; BATCH], frames);
