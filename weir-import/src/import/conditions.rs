@@ -88,6 +88,11 @@ impl Ranges {
         self.0.is_empty()
     }
 
+    /// Returns how many of the numbers up to 255 they are.
+    fn count(&self) -> u128 {
+        self.0.iter().map(|(first, last)| last - first + 1).sum()
+    }
+
     /// Returns each range as `80` or `80-90`.
     fn shown(&self) -> Vec<String> {
         let one = |&(first, last): &(u128, u128)| match first == last {
@@ -283,6 +288,17 @@ impl Conditions {
     pub(super) fn covers(&self, other: &Self) -> bool {
         self.and(other).is_some_and(|both| both == *other)
             && self.version.is_none_or(|own| other.version == Some(own))
+    }
+
+    /// Where most protocols meet these: the conditions of the few others, and those of any
+    /// protocol.
+    pub(super) fn exception(&self) -> Option<(Self, Self)> {
+        let own = self.protocols.as_ref()?;
+        let others = own.not(255);
+        (others.count() < own.count()).then(|| {
+            let of = |protocols| Self { protocols, ..self.clone() };
+            (of(Some(others)), of(None))
+        })
     }
 
     pub(super) fn has_ports(&self) -> bool {
