@@ -179,19 +179,16 @@ export function markOf(
   return { level: Level.Well, figure, words };
 }
 
-/** Writes a value and its goal in little room: the unit once if both have it, rates by its letter. */
+/** Writes a value and its goal in little room: the unit once if both have it. */
 function together(now: string, goal: string): string {
   const [value, unit] = brief(now).split(" ");
   const [most, other] = brief(goal).split(" ");
   return unit === other ? `${value} of ${most} ${unit}` : `${value} ${unit} of ${most} ${other}`;
 }
 
-/** Writes a value without zeros behind the point, and a rate without its bits. */
+/** Writes a value without zeros behind the point. */
 const brief = (value: string): string =>
-  value
-    .replace(/(\.\d*?)0+(?= )/, "$1")
-    .replace(/\.(?= )/, "")
-    .replace("bit/s", "");
+  value.replace(/(\.\d*?)0+(?= )/, "$1").replace(/\.(?= )/, "");
 
 /** Writes the goal of a promise. */
 export function goalOf(promise: Condition): string {

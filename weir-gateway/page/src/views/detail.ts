@@ -36,7 +36,7 @@ export class Detail {
       "Delay p99",
       "Backlog",
       "Drops",
-      "Borrowed",
+      ...(store.lends ? ["Borrowed"] : []),
     ];
     this.values = live.map(() => h("dd"));
     this.facts.replaceChildren(
