@@ -163,6 +163,8 @@ export function markOf(
   const shown = broken ?? own[0];
   const part = offered > 0 ? Math.min(1, sent / offered) : NaN;
   const figure = shown ? together(shown.now, goalOf(shown.promise)) : percent(part);
+  // A report tells what classes sent, and not what they asked for.
+  if (!shown && Number.isNaN(of("offered"))) return { level: Level.Idle, figure: "", words: "" };
   if (broken) return { level: Level.Trouble, figure, words: `${broken.words}.` };
   if (lost > 0) {
     const words = `${one.name} loses ${Math.ceil(lost)} packets a second though it is within its share.`;

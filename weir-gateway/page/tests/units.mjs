@@ -167,6 +167,7 @@ async function judged() {
   equal(level({ sent: 3e6 }, 0), Level.Short);
   equal(level({ offered: 4e6 }, 0), Level.Well);
   equal(level({ sent: 0, offered: 0 }, 0), Level.Idle);
+  equal(level({ offered: NaN }, 0), Level.Idle, "what is not known is not well");
   const own = judge(
     {
       that: "",
