@@ -22,6 +22,7 @@ mod packet;
 mod police;
 mod promise;
 mod proportional;
+mod rates;
 mod sfq;
 mod sharing;
 mod stale;
