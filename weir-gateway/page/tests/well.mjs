@@ -119,7 +119,7 @@ async function beside(page) {
 /** The bar of time: what is kept, its length, its keys, and the nearest moment of one refused. */
 async function time(page, output) {
   const words = () => page.innerText(".kept-words");
-  const some = async () => /packets and forks: the last/.test(await words());
+  const some = async () => /looked into: the last/.test(await words());
   await until("that the ring forgets", some, 60_000);
   must("well: the bar says what can be forked", await some(), await words());
   const kept = () =>
@@ -198,7 +198,7 @@ async function choice(page) {
   const card = page.locator(".choices");
   const words = await until("the scheduler's choice", async () => {
     const text = await card.innerText();
-    return /several classes: [\d.]+ %/.test(text) ? text : null;
+    return /several classes had one: [\d.]+ %/.test(text) ? text : null;
   });
   must("well: how often the scheduler had a choice is told", true, words);
   await card.locator(".switch").click();
@@ -208,7 +208,7 @@ async function choice(page) {
     60_000,
   );
   must("well: the old card is a switch", /asked the scheduler/.test(await card.innerText()));
-  await card.getByText("See both futures").click();
+  await card.getByText("Compare with what was").click();
   must("well: it leads to both futures", await page.isVisible("#page-Fork"));
 }
 

@@ -367,7 +367,8 @@ impl<'a> Engine<'a> {
         let flow = flow_number(own, &lane.headers, found.flow);
         let Parcel { length, traffic_class, .. } = parcel;
         let host = lane.headers.host(found.flow);
-        let packet = Packet { handle, length, flow, host, traffic_class, meter: found.meter };
+        let meter = found.meter;
+        let packet = Packet { handle, length, train: 0, flow, host, traffic_class, meter };
         let before = usize::from(parcel.hop).checked_sub(1).map(|hop| lane.hops[hop].outlet);
         let source = self.scenario.sources.get(parcel.source as usize);
         let said = (source, self.parcels.content(handle));

@@ -52,6 +52,8 @@ export class Marks {
     if (key !== this.listed) {
       this.listed = key;
       this.lane.replaceChildren(...shown.map((mark) => this.pin(mark)));
+      // An empty lane looks like an event without words.
+      this.lane.hidden = shown.length === 0;
     }
     [...this.lane.children].forEach((pin, at) => {
       const part = ((shown[at]?.t ?? 0) - from) / (to - from);
