@@ -9,10 +9,12 @@ mod bottleneck;
 mod json;
 mod models;
 mod read;
+mod text;
 
 pub use bottleneck::{Bottleneck, Buffer, Count};
 pub use models::Model;
-pub use read::{CapacityError, parse};
+pub use read::parse;
+pub use text::CapacityError;
 
 use std::sync::Arc;
 use weir_core::units::{Bytes, Duration, Instant};
@@ -30,7 +32,7 @@ pub struct Capacity {
     start: u64,
 }
 
-/// What comes behind the last step.
+/// The continuation behind the last step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum End {
     /// The first step again.

@@ -91,7 +91,10 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-import", &["weir-core", "weir-policy"]),
     ("weir-trace", &["weir-core", "weir-policy"]),
     ("weir-rsvp", &["weir-core", "weir-policy"]),
-    ("weir-sim", &["weir-core", "weir-tcp", "weir-policy", "weir-trace", "weir-rsvp"]),
+    (
+        "weir-sim",
+        &["weir-core", "weir-tcp", "weir-autorate", "weir-policy", "weir-trace", "weir-rsvp"],
+    ),
     ("weir-host", &["weir-core", "weir-policy", "weir-rsvp"]),
     (
         "weir-link",
@@ -144,6 +147,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         "weir-lab",
         &[
             "weir-core",
+            "weir-autorate",
             "weir-policy",
             "weir-import",
             "weir-sim",
