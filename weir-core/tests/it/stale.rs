@@ -63,7 +63,7 @@ fn check(plan: &LinkPlan, random: &mut Random) -> u64 {
     let is_old =
         |packet: &&weir_core::event::Departure| now.since(packet.arrived) > age(packet.leaf);
     let in_order =
-        plan.queues.iter().all(|queue| !["fq-codel", "sfq", "isolate"].contains(&queue.dropper));
+        plan.queues.iter().all(|queue| !["fq-codel", "sfq", "isolate", "cake"].contains(&queue.dropper));
     assert!(!in_order || late.iter().find(is_old).is_none(), "an old packet left: {late:?}");
     stale
 }
