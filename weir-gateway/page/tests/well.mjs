@@ -45,7 +45,7 @@ const TRAFFIC = { 5004: 0.5, 5080: 12, 5021: 14 };
 const [WIDTH, HEIGHT] = [1440, 900];
 
 export async function well(weir, browser, output) {
-  const link = await new Link(weir, POLICY, { ring: "8 MiB" }).up();
+  const link = await new Link(weir, POLICY, { ring: "2 MiB" }).up();
   link.send(TRAFFIC);
   await pause(12_000);
   const viewport = { width: WIDTH, height: HEIGHT };
