@@ -47,6 +47,7 @@ pub(crate) struct LaneLabels {
     /// The names of its leaves.
     pub leaves: Vec<String>,
     pub sojourn_max: Vec<Duration>,
+    pub train_max: Vec<u32>,
     /// For each ring of its ports, the leaf that has it.
     pub rings: Vec<Option<LeafId>>,
     /// Its classes, and since when they are in force.

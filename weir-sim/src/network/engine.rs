@@ -355,7 +355,8 @@ impl<'a> Engine<'a> {
         let flow = flow_number(own, &lane.headers, found.flow);
         let Parcel { length, traffic_class, .. } = parcel;
         let host = lane.headers.host(found.flow);
-        let packet = Packet { handle, length, flow, host, traffic_class, meter: found.meter };
+        let meter = found.meter;
+        let packet = Packet { handle, length, train: 0, flow, host, traffic_class, meter };
         self.outlets[id.index()].offer(at, found.leaf, packet);
         self.settle(id);
     }
