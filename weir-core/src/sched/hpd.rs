@@ -6,9 +6,7 @@
 //! waits.
 
 use super::proportional_delay::{DDP, ESTIMATOR, G, GAMMA, ProportionalDelay, RATIO};
-use super::{
-    Calls, Changes, Cost, Descriptor, Discipline, Explains, Kin, Promises, Tree, Waiting,
-};
+use super::{Calls, Changes, Cost, Descriptor, Discipline, Explains, Kin, Promises, Tree, Waiting};
 use crate::parameter::BuildError;
 use crate::units::{Duration, Instant};
 

@@ -45,7 +45,7 @@ const TRAFFIC = { 5004: 0.5, 5080: 12, 5021: 14 };
 const [WIDTH, HEIGHT] = [1440, 900];
 
 export async function well(weir, browser, output) {
-  const link = await new Link(weir, POLICY, { ring: "2 MiB" }).up();
+  const link = await new Link(weir, POLICY, { ring: "8 MiB" }).up();
   link.send(TRAFFIC);
   await pause(12_000);
   const viewport = { width: WIDTH, height: HEIGHT };
@@ -120,7 +120,7 @@ async function beside(page) {
 async function time(page, output) {
   const words = () => page.innerText(".kept-words");
   const some = async () => /looked into: the last/.test(await words());
-  await until("that the ring forgets", some, 60_000);
+  await until("that the ring forgets", some, 180_000);
   must("well: the bar says what can be forked", await some(), await words());
   const kept = () =>
     page.evaluate(() => {

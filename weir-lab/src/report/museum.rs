@@ -365,13 +365,8 @@ mod tests {
         let plot = names.into_iter().fold(plot, |plot, name| plot.with(name, points()));
         let styles: Vec<Style> =
             part("t".to_owned(), None, vec![plot]).keys.iter().map(|key| key.style).collect();
-        let wanted = [
-            Style::Line(0),
-            Style::Line(1),
-            Style::Broken(0),
-            Style::Broken(1),
-            Style::Limit,
-        ];
+        let wanted =
+            [Style::Line(0), Style::Line(1), Style::Broken(0), Style::Broken(1), Style::Limit];
         assert_eq!(styles, wanted);
     }
 }
