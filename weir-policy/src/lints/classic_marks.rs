@@ -1,6 +1,6 @@
-//! Packets of L4S in a queue that marks as for classic senders [rfc9331 §4.1, §5.1]: a Prague sender
-//! takes each mark for a small one, and answers by less than another would, so that it takes the
-//! line from all others in the queue, and its own delay is that of the classic target.
+//! Packets of L4S in a queue that marks as for classic senders [rfc9331 §4.1, §5.1]: a Prague
+//! sender takes each mark for a small one, and answers by less than another would, so that it takes
+//! the line from all others in the queue, and its own delay is that of the classic target.
 
 use super::{Subject, about};
 use crate::codes::{Code, Severity};
