@@ -227,8 +227,9 @@ fn ways(deployment: &Deployment, bridge: &deployment::Bridge) -> Vec<Way> {
 
 fn shaped(direction: &Direction, ends: (Vec<usize>, usize), plan: &SortPlan) -> Result<LaneConfig> {
     let lane = LaneConfig::unsorted(&direction.name, ends, &direction.policy)?;
-    let (sorting, sojourn_max) = (Some(plan.clone()), direction.sojourn_max.clone());
-    Ok(LaneConfig { sorting, frames_max: direction.pool, sojourn_max, ..lane })
+    let (sojourn_max, train_max) = (direction.sojourn_max.clone(), direction.train_max.clone());
+    let sorting = Some(plan.clone());
+    Ok(LaneConfig { sorting, frames_max: direction.pool, sojourn_max, train_max, ..lane })
 }
 
 /// A lane through which frames pass at once.

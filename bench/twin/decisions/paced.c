@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PACKETS = 1 << 18, FRAME = 2048, NUMBER = 42, PATIENCE_S = 30 };
+enum { PACKETS = 1 << 18, FRAME = 2048, NUMBER = 42, TOS = 15, PATIENCE_S = 30 };
 
 static long long offered[PACKETS], departed[PACKETS];
 static unsigned char class_of[PACKETS];
@@ -56,7 +56,7 @@ static int receive(int in) {
         memcpy(&at, CMSG_DATA(stamp), sizeof at);
         if (number >= PACKETS) continue;
         departed[number] = at.tv_sec * 1000000000LL + at.tv_nsec;
-        class_of[number] = frame[15];
+        class_of[number] = frame[TOS];
     }
 }
 

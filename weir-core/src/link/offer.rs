@@ -26,7 +26,7 @@ impl<S: Discipline> Link<S> {
         if self.police.is_some() && !self.passes_police(now, leaf, packet.meter, &mut entry) {
             return self.refuse(now, leaf, &entry, DropReason::Policed);
         }
-        self.scheduler.offered(now, leaf);
+        self.scheduler.offered(self.at(now), leaf);
         let Some(was_empty) = self.queues.push_without_dropper(leaf, &entry) else {
             return self.admit(now, leaf, (packet.host, packet.flow), entry);
         };
@@ -42,7 +42,7 @@ impl<S: Discipline> Link<S> {
 
     #[inline(always)]
     fn entry(&self, now: Instant, packet: &Packet) -> QueueEntry {
-        let wire = self.framing.wire_length(packet.length);
+        let wire = self.framing.wire_length_of(packet);
         let charged = match self.charge {
             Charge::Wire => wire,
             Charge::Frame => packet.length.max(1),
@@ -61,9 +61,9 @@ impl<S: Discipline> Link<S> {
         was_empty: bool,
     ) {
         if !was_empty {
-            return self.scheduler.joined(now, leaf, entry.charged());
+            return self.scheduler.joined(self.at(now), leaf, entry.charged());
         }
-        self.scheduler.enqueued(now, leaf, entry.head());
+        self.scheduler.enqueued(self.at(now), leaf, entry.head());
         if let Some(explainer) = &mut self.explainer {
             explainer.first(now, leaf, self.line.ready_at());
         }
@@ -100,8 +100,9 @@ impl<S: Discipline> Link<S> {
     ) -> Verdict {
         entry.label = self.queues.label(leaf, entry.label, host_and_flow);
         let mut evicted = false;
+        let mut admission = self.queues.admit(now, leaf, &entry);
         loop {
-            match self.queues.admit(now, leaf, &entry) {
+            match admission {
                 Admission::Accept => break,
                 Admission::Mark => {
                     entry.mark_congestion();
@@ -115,8 +116,17 @@ impl<S: Discipline> Link<S> {
                     assert!(!evicted, "a dropper that made room for a packet admits it");
                     return self.refuse(now, leaf, &entry, reason);
                 }
+                Admission::Compare(position, reason) => {
+                    if self.queues.is_same_flow(leaf, position, &entry) {
+                        self.drop_at(now, leaf, (position, reason), entry.head());
+                        return self.refuse(now, leaf, &entry, reason);
+                    }
+                    admission = self.queues.admit_unlike(now, leaf, &entry);
+                    continue;
+                }
             }
             evicted = true;
+            admission = self.queues.admit(now, leaf, &entry);
         }
         if self.queues.is_full() {
             return self.refuse(now, leaf, &entry, DropReason::Store);
@@ -156,7 +166,15 @@ impl<S: Discipline> Link<S> {
         // A leaf that was emptied for the arriving packet keeps its turn: if the scheduler were
         // notified that it is empty, a round robin would put the leaf at the end with every
         // arrival, and it would starve.
-        self.scheduler.head_changed(now, leaf, Some(first.unwrap_or(arriving)));
+        self.scheduler.head_changed(self.at(now), leaf, Some(first.unwrap_or(arriving)));
+    }
+
+    /// Drops a packet of `leaf` for which no other one comes in.
+    fn drop_at(&mut self, now: Instant, leaf: LeafId, at: (u32, DropReason), arriving: Head) {
+        match at {
+            (0, reason) => self.drop_first(now, leaf, reason),
+            _ => self.evict(now, leaf, at, arriving),
+        }
     }
 
     /// Drops the first packet of `leaf`.
@@ -169,7 +187,7 @@ impl<S: Discipline> Link<S> {
         let (entry, next) = self.queues.evict(leaf, 0, reason);
         self.queues.check_emptied(now, leaf);
         self.report_drop(now, leaf, &entry, reason);
-        self.scheduler.head_changed(now, leaf, next);
+        self.scheduler.head_changed(self.at(now), leaf, next);
     }
 
     /// Drops a packet that was not queued.
@@ -240,6 +258,6 @@ impl<S: Discipline> Link<S> {
         if let Some(explainer) = &mut self.explainer {
             explainer.dropped_behind(now, leaf, &entry, reason);
         }
-        self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
+        self.scheduler.head_changed(self.at(now), leaf, self.queues.head(leaf));
     }
 }

@@ -116,6 +116,7 @@ impl DropperDiscipline for Cake {
             order: Order::Tins(plan),
             limit: Limit::from_params(params, &Self::DESCRIPTOR),
             memory: params.bytes("memory").unwrap_or_else(|| memory(rate, interval)),
+            passes: false,
         };
         let outlives_rate = unlimited || written.is_some();
         Ok(Self(Box::new(State { flows: FlowQueues::new(room), outlives_rate })))

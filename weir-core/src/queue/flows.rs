@@ -16,6 +16,7 @@
 //! is that of its chain plus, if the leaf's first packet is its own, that packet.
 
 use super::hosts::{HOSTS_MAX, HostAccounts, Hosts, HostsPlan, LateHosts};
+use super::pair::{Pair, PairPlan};
 use super::ring::{Ring, RingPlan};
 use super::store::{NONE, Slot};
 use super::tins::{LateTins, Tins, TinsPlan};
@@ -59,6 +60,8 @@ pub(super) struct Room {
     pub order: Order,
     pub limit: Limit,
     pub memory: Bytes,
+    /// Whether a packet that finds the queue empty passes the flows by where Linux lets it.
+    pub passes: bool,
 }
 
 /// In which order flows send, and from which packets are dropped.
@@ -73,6 +76,8 @@ pub(super) enum Order {
     Hosts(HostsPlan),
     /// Tins, then the flows of a tin; the longest flow drops one packet from its front.
     Tins(TinsPlan),
+    /// Two queues, told apart by the traffic class; nothing is dropped beyond the limit.
+    Pair(PairPlan),
 }
 
 /// The turns of the flows.
@@ -81,6 +86,7 @@ enum Turns {
     Ring(Ring),
     Hosts(LateHosts),
     Tins(LateTins),
+    Pair(Pair),
 }
 
 /// The packets of one flow in a leaf.
@@ -150,18 +156,21 @@ impl FlowQueues {
     /// Lets the next packet pass the flows by: none waits, and Linux would send it unseen.
     pub(super) fn pass_by(&mut self) {
         debug_assert_eq!(self.held.packets, 0, "only an empty queue is passed by");
-        self.passes = match self.room.order {
-            Order::Rounds(rules, _) => rules == Rules::Linux,
-            Order::Ring(_) => true,
-            Order::Hosts(_) | Order::Tins(_) => false,
-        };
+        self.passes = self.room.passes;
     }
 
     /// Appends the packet in `slot`, behind which nothing is chained.
     pub(super) fn join(&mut self, slots: &mut [Slot], slot: u32) {
         let entry = slots[slot as usize].entry;
         let passed = core::mem::take(&mut self.passes);
-        let number = self.number(if passed { UNKNOWN_FLOW } else { entry.label.flow() });
+        let number = match &self.turns {
+            Turns::Pair(pair) => {
+                let number = pair.number(entry.label.traffic_class());
+                self.begin_pair();
+                number
+            }
+            _ => self.number(if passed { UNKNOWN_FLOW } else { entry.label.flow() }),
+        };
         let flow = &mut self.flows[number as usize];
         flow.passed = passed;
         let began = flow.packets == 0;
@@ -170,13 +179,16 @@ impl FlowQueues {
         flow.bytes += u64::from(entry.charged);
         self.held = self.held.plus(Count { packets: 1, bytes: u64::from(entry.charged) });
         let before = core::mem::replace(&mut flow.tail, slot);
-        if flow.head == NONE {
+        let is_head = flow.head == NONE;
+        if is_head {
             flow.head = slot;
         } else {
             slots[before as usize].next = slot;
         }
         self.joined = Some(number);
         match &mut self.turns {
+            Turns::Pair(pair) if is_head => pair.waits_since(number, Some(entry.arrived)),
+            Turns::Pair(_) => {}
             Turns::Hosts(hosts) => hosts.tables().join(number, entry.charged, began),
             Turns::Tins(tins) => {
                 let tins = tins.tables();
@@ -197,7 +209,7 @@ impl FlowQueues {
         let number = match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().number(flows, host, flow),
             Turns::Tins(tins) => tins.tables().number(flows, (host, flow), traffic_class),
-            Turns::Rounds(_) | Turns::Ring(_) => return None,
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => return None,
         };
         // There are fewer flows than labels have numbers.
         Some(number as u16)
@@ -211,7 +223,7 @@ impl FlowQueues {
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().begin(&mut self.flows),
             Turns::Tins(tins) => tins.tables().begin(&mut self.flows),
-            Turns::Rounds(_) | Turns::Ring(_) => {}
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
     }
 
@@ -291,6 +303,7 @@ impl FlowQueues {
             Turns::Ring(ring) => ring.choose(),
             Turns::Hosts(hosts) => hosts.tables().choose(flows),
             Turns::Tins(tins) => tins.tables().choose(flows),
+            Turns::Pair(pair) => pair.choose(|flow| flows[flow as usize].head != NONE),
         };
         self.make_first(slots, chosen.expect("a flow that holds packets is listed"))
     }
@@ -299,8 +312,12 @@ impl FlowQueues {
     fn make_first(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
         debug_assert!(self.chosen.is_none(), "a leaf has one first packet");
         let slot = self.unchain(slots, flow);
-        let charged = slots[slot as usize].entry.charged;
+        let entry = slots[slot as usize].entry;
+        let charged = entry.charged;
         (self.first, self.chosen) = (flow, Some(charged));
+        if let Turns::Pair(pair) = &mut self.turns {
+            pair.took(entry.arrived);
+        }
         if let Turns::Ring(ring) = &mut self.turns
             && flow > 0
         {
@@ -323,6 +340,7 @@ impl FlowQueues {
             Turns::Hosts(hosts) => hosts.clear(&mut self.flows),
             // Linux looks at no flow while no packet waits.
             Turns::Tins(_) => {}
+            Turns::Pair(pair) => pair.clear(),
         }
     }
 
@@ -334,6 +352,10 @@ impl FlowQueues {
             Turns::Ring(_) => {}
             Turns::Hosts(hosts) => hosts.tables().left(self.first, charged, true),
             Turns::Tins(tins) => tins.tables().sent(self.first, charged),
+            Turns::Pair(pair) => {
+                let other = self.flows.get(Pair::other(self.first) as usize);
+                pair.sent(self.first, charged, other.is_some_and(|flow| flow.packets > 0));
+            }
         }
         self.forget_first(charged);
     }
@@ -343,7 +365,7 @@ impl FlowQueues {
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().left(self.first, charged, false),
             Turns::Tins(tins) => tins.tables().dropped(self.first),
-            Turns::Rounds(_) | Turns::Ring(_) => {}
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
         self.forget_first(charged);
     }
@@ -373,7 +395,7 @@ impl FlowQueues {
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().left(flow, charged, false),
             Turns::Tins(tins) => tins.tables().overflowed(flow),
-            Turns::Rounds(_) | Turns::Ring(_) => {}
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
         let row = &mut self.flows[flow as usize];
         row.overflowed = row.overflowed.saturating_add(1);
@@ -472,6 +494,7 @@ impl FlowQueues {
                 hosts.tables().forget_packets();
             }
             Turns::Tins(tins) if self.held.packets > 0 => tins.tables().forget_packets(),
+            Turns::Pair(pair) => pair.clear(),
             Turns::Rounds(_) | Turns::Hosts(_) | Turns::Tins(_) => {}
         }
         self.joined = None;
@@ -480,6 +503,35 @@ impl FlowQueues {
         self.flows.fill(Flow::EMPTY);
         self.held = Count::default();
         self.batch = Batch::default();
+    }
+
+    /// Makes the two queues of a pair, beside the unknown flow.
+    fn begin_pair(&mut self) {
+        if self.flows.is_empty() {
+            self.numbers = alloc::vec![1, 2];
+            self.flows = alloc::vec![Flow::EMPTY; PAIR];
+        }
+    }
+
+    /// Returns the number of the flow of an arriving packet with this hash, and what waits of it.
+    pub(super) fn arriving(&mut self, hash: u16) -> (u32, Count) {
+        let number = self.number(hash);
+        (number, self.backlog(number))
+    }
+
+    /// Returns what waits of the flow with this number, nothing of one that has none.
+    pub(super) fn backlog(&self, flow: u32) -> Count {
+        let row = self.flows.get(flow as usize);
+        row.map_or_else(Count::default, |row| Count {
+            packets: u64::from(row.packets),
+            bytes: row.bytes,
+        })
+    }
+
+    /// Returns since when the oldest packet of each of two queues waits, if one does.
+    pub(super) fn pair_waits(&self) -> [Option<Instant>; 2] {
+        let Turns::Pair(pair) = &self.turns else { return [None; 2] };
+        pair.waits(self.chosen.map(|_| self.first))
     }
 
     /// Returns the number of the flow with this hash; where hosts have flows, it is the hash.
@@ -509,6 +561,7 @@ impl FlowQueues {
             Turns::Rounds(rounds) => rounds.add(),
             Turns::Ring(ring) => ring.add(),
             Turns::Hosts(_) | Turns::Tins(_) => debug_assert!(false, "their tables add flows"),
+            Turns::Pair(_) => {}
         }
         self.flows.len() as u32 - 1
     }
@@ -518,10 +571,14 @@ impl FlowQueues {
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().took(flow),
             Turns::Tins(tins) => tins.tables().took(flow, slots[slot as usize].entry.charged),
-            Turns::Rounds(_) | Turns::Ring(_) => {}
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
-        let flow = &mut self.flows[flow as usize];
-        flow.head = core::mem::replace(&mut slots[slot as usize].next, NONE);
+        let row = &mut self.flows[flow as usize];
+        row.head = core::mem::replace(&mut slots[slot as usize].next, NONE);
+        if let Turns::Pair(pair) = &mut self.turns {
+            let next = slots.get(row.head as usize).map(|next| next.entry.arrived);
+            pair.waits_since(flow, next);
+        }
         slot
     }
 
@@ -578,6 +635,10 @@ impl FlowQueues {
         let rounds = match &self.turns {
             Turns::Rounds(rounds) => rounds,
             Turns::Ring(_) | Turns::Tins(_) => return longest.0,
+            Turns::Pair(_) => {
+                let waiting = (0..self.flows.len() as u32).filter(|&flow| self.waits(flow));
+                return waiting.max_by_key(|&flow| self.behind(flow)).unwrap_or(longest.0);
+            }
             Turns::Hosts(hosts) => return hosts.with(|hosts| self.longest_of_hosts(hosts)),
         };
         let listed = rounds.iter().map(|(flow, _)| flow);
@@ -615,6 +676,11 @@ impl FlowQueues {
         tins.tables().longest(flows.len() as u32, bytes)
     }
 
+    /// Returns whether a packet of `flow` waits beside the leaf's first packet.
+    fn waits(&self, flow: u32) -> bool {
+        self.flows[flow as usize].head != NONE
+    }
+
     /// Returns the bytes of `flow` beside the leaf's first packet.
     fn behind(&self, flow: u32) -> u64 {
         let first = self.chosen.filter(|_| flow == self.first).unwrap_or(0);
@@ -629,6 +695,7 @@ impl Turns {
             Order::Ring(plan) => Turns::Ring(Ring::new(plan)),
             Order::Hosts(plan) => Turns::Hosts(LateHosts::new(plan)),
             Order::Tins(plan) => Turns::Tins(LateTins::new(plan)),
+            Order::Pair(plan) => Turns::Pair(Pair::new(plan)),
         }
     }
 }
@@ -640,6 +707,7 @@ impl State for Turns {
             Turns::Ring(ring) => ring.save(to),
             Turns::Hosts(hosts) => hosts.with(|hosts| hosts.save(to)),
             Turns::Tins(tins) => tins.with(|tins| tins.save(to)),
+            Turns::Pair(pair) => pair.save(to),
         }
     }
 
@@ -649,6 +717,7 @@ impl State for Turns {
             Turns::Ring(ring) => ring.load(from),
             Turns::Hosts(hosts) => hosts.tables().load(from),
             Turns::Tins(tins) => tins.tables().load(from),
+            Turns::Pair(pair) => pair.load(from),
         }
     }
 }
@@ -690,7 +759,7 @@ impl FlowQueues {
         match turns {
             Turns::Hosts(hosts) => hosts.with(|hosts| hosts.save_tables(to)),
             Turns::Tins(tins) => tins.with(|tins| tins.save_tables(to)),
-            Turns::Rounds(_) | Turns::Ring(_) => {
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {
                 let mut parts = alloc::vec![0; flows.len()];
                 for (part, &number) in numbers.iter().enumerate().filter(|row| *row.1 > 0) {
                     parts[number as usize] = part;
@@ -766,7 +835,7 @@ impl FlowQueues {
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().put_back(flow as u32),
             Turns::Tins(tins) => tins.tables().put_back(flow as u32, charged),
-            Turns::Rounds(_) | Turns::Ring(_) => {}
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
         let flow = &mut self.flows[flow];
         let before = core::mem::replace(&mut flow.tail, slot);
@@ -805,6 +874,7 @@ impl FlowQueues {
             }),
             Turns::Hosts(hosts) => hosts.with(|hosts| hosts.is_sound(&self.flows)),
             Turns::Tins(tins) => tins.with(|tins| tins.is_sound(&self.flows)),
+            Turns::Pair(pair) => pair.is_sound() && [0, PAIR].contains(&self.flows.len()),
         };
         self.held.packets == u64::from(packets) && is_chosen && turns
     }
@@ -830,5 +900,7 @@ impl FlowHash {
 pub(super) const UNKNOWN_FLOW: u16 = 0;
 /// Bound: packets dropped at once [rfc8290 §4.1.3]; the rest waits for the next drop.
 const BATCH_MAX: u32 = 64;
+/// The unknown flow and the two queues of a pair.
+const PAIR: usize = 3;
 /// No leaf has this number, so no dropper draws from this stream.
 const HASH_STREAM: u64 = u64::MAX;

@@ -1,7 +1,9 @@
 //! Directions of a deployment, and the policies that they name.
 
 use super::keys::{self, DIRECTIONS_MAX};
-use super::{Deployment, Direction, Port, Settings, check_key, pool, ports, sojourn};
+use super::{
+    Deployment, Direction, Port, Settings, SuperPackets, check_key, pool, ports, sojourn, trains,
+};
 use crate::codes;
 use crate::file::ReadFile;
 use crate::finding::{Draft, Outcome, Report, Span};
@@ -209,6 +211,7 @@ struct Options {
     pool: u32,
     pool_span: Option<Span>,
     sojourn_max: Option<WordOr<Duration>>,
+    super_packets: SuperPackets,
 }
 
 impl Options {
@@ -221,6 +224,7 @@ impl Options {
             pool: own.unwrap_or(*pool),
             pool_span: node.map(|node| node.span()).or(*pool_span),
             sojourn_max: sojourn_max.or(settings.sojourn_max),
+            super_packets: settings.super_packets,
         }
     }
 }
@@ -253,7 +257,9 @@ impl<'a> Policies<'a> {
             Some(WordOr::Word) => Vec::new(),
             None => sojourn::of_policy(&policy),
         };
-        let direction = Direction { name, from, to, path, policy, pool: options.pool, sojourn_max };
+        let train_max = trains::of_policy(&policy, options.super_packets);
+        let pool = options.pool;
+        let direction = Direction { name, from, to, path, policy, pool, sojourn_max, train_max };
         pool::check(&direction, options.pool_span.unwrap_or(node.span()), report);
         Some(direction)
     }
