@@ -193,8 +193,8 @@ impl Queues {
         self.droppers.of_mut(leaf).admit_unlike(now, entry.candidate(), backlog)
     }
 
-    /// Returns whether the packet at `position` of `leaf`, in which all wait in one chain, is of the
-    /// flow of `entry`; two unknown flows are not the same. Costs the position.
+    /// Returns whether the packet at `position` of `leaf`, in which all wait in one chain, is of
+    /// the flow of `entry`; two unknown flows are not the same. Costs the position.
     pub fn is_same_flow(&self, leaf: LeafId, position: u32, entry: &Entry) -> bool {
         let state = &self.leaves[leaf.index()];
         assert!(position < state.packets, "only a packet that waits is compared");

@@ -322,6 +322,8 @@ const RATE_UNITS: &[(&str, u64)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_core::random::Random;
+    use weir_core::units::Instant;
 
     /// The steps of a text: milliseconds and kbit/s.
     fn check(text: &str, expected: &[(u64, u64)]) {
@@ -390,5 +392,42 @@ mod tests {
         assert!(
             parse(b"1\n\xff\n", End::Loop).expect_err("no text").to_string().contains("line 2")
         );
+    }
+
+    /// Seeds with bytes exchanged, taken out and put in are read or refused.
+    #[test]
+    fn hostile_bytes_are_refused_and_do_no_harm() {
+        let seeds: [&[u8]; 5] = [
+            include_bytes!("../../../fuzz/corpus/capacity/mahimahi.seed"),
+            include_bytes!("../../../fuzz/corpus/capacity/table.seed"),
+            include_bytes!("../../../fuzz/corpus/capacity/units.seed"),
+            include_bytes!("../../../fuzz/corpus/capacity/static.seed"),
+            include_bytes!("../../../fuzz/corpus/capacity/repeated.seed"),
+        ];
+        let mut read = 0;
+        for seed in 0..20_000 {
+            let mut random = Random::new(seed, 0);
+            let mut bytes = seeds[seed as usize % seeds.len()].to_vec();
+            for _ in 0..1 + random.below(4) {
+                let at = random.below(bytes.len() as u32) as usize;
+                match random.below(4) {
+                    0 => bytes[at] = random.bits() as u8,
+                    1 => bytes[at] = b"0123456789.,{}[]\"\n"[random.below(18) as usize],
+                    2 => drop(bytes.remove(at)),
+                    _ => bytes.insert(at, b"9,\n\"0"[random.below(5) as usize]),
+                }
+            }
+            for end in [End::Loop, End::Stop] {
+                let Ok(capacity) = parse(&bytes, end) else { continue };
+                read += 1;
+                let at = Instant::from_nanos(random.bits() >> random.below(64));
+                let work = capacity.work_at(at);
+                let sent = capacity.instant_of(work);
+                assert!(sent.is_none_or(|sent| sent <= at), "{seed}");
+                assert!(capacity.next_change(at).is_none_or(|next| next > at), "{seed}");
+                assert!(capacity.percentile(50) <= capacity.peak(), "{seed}");
+            }
+        }
+        assert!(read > 1_000, "{read}");
     }
 }
