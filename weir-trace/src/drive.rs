@@ -14,7 +14,7 @@ use weir_core::link::{AnyLink, Arrival, Graft, LinkPlan};
 use weir_core::parameter::BuildError;
 use weir_core::queue::Reading;
 use weir_core::sched::RefitError;
-use weir_core::units::Instant;
+use weir_core::units::{Instant, Rate};
 
 /// A link, and when it acts by itself next.
 pub struct Drive {
@@ -98,6 +98,12 @@ impl Drive {
     /// As [`Self::explain`], at `now`.
     pub fn explain_from(&mut self, now: Instant) {
         self.link.explain(now, true);
+    }
+
+    /// Sends at `rate` from `at` on: [`AnyLink::set_rate`].
+    pub fn set_rate(&mut self, at: Instant, rate: Rate) {
+        self.link.set_rate(at, rate);
+        self.due = (self.link.backlog() > 0).then_some(at);
     }
 
     /// Gives up what the line could have sent before `instant`: [`AnyLink::forfeit_before`].

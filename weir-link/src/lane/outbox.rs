@@ -17,11 +17,32 @@ use weir_host::wait::monotonic_ns;
 
 pub(super) struct Outbox {
     pub departures: Vec<Departure>,
+    /// The frames that the port sent, if they are noted.
+    left: Option<Vec<Left>>,
+}
+
+/// A frame that the port sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    pub frame: FrameId,
+    pub at: Instant,
+    /// The bytes that the policy charges for it.
+    pub charged: u64,
 }
 
 impl Outbox {
     pub fn new() -> Self {
-        Self { departures: Vec::with_capacity(BATCH) }
+        Self { departures: Vec::with_capacity(BATCH), left: None }
+    }
+
+    /// From now on notes which frames the port sends; each turn takes the notes.
+    pub fn note_left(&mut self) {
+        self.left.get_or_insert_with(|| Vec::with_capacity(OUTBOX_MAX));
+    }
+
+    /// Hands over the notes.
+    pub fn take_left(&mut self, each: impl FnMut(Left)) {
+        self.left.iter_mut().flat_map(|left| left.drain(..)).for_each(each);
     }
 
     pub fn len(&self) -> usize {
@@ -95,6 +116,10 @@ impl Outbox {
                 books.not_sent(departure, now);
             } else {
                 books.sent(departure, now, pool);
+                if let Some(left) = &mut self.left {
+                    let (frame, charged) = (FrameId(departure.handle.0), departure.charged.get());
+                    left.push(Left { frame, at: now, charged });
+                }
             }
         }
         sent.taken
