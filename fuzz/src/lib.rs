@@ -5,6 +5,7 @@
 
 mod autorate;
 pub mod brief;
+mod capacity;
 mod capture;
 mod checkpoint;
 mod circuits;
@@ -28,6 +29,7 @@ mod sorter;
 mod tcp;
 
 pub use autorate::autorate;
+pub use capacity::capacity;
 pub use capture::capture;
 pub use checkpoint::checkpoint;
 pub use circuits::{circuits, radius};
@@ -55,6 +57,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
     ("autorate", autorate),
+    ("capacity", capacity),
     ("capture", capture),
     ("checkpoint", checkpoint),
     ("circuits", circuits),

@@ -22,7 +22,7 @@ use weir_core::units::{Duration, Instant};
 use crate::authority::AuthorityClient;
 use crate::change::Inbox;
 use crate::intake::{Done, Intake, IntakeRequest};
-use crate::lane::{Incoming, Lane, Turn};
+use crate::lane::{Lane, Turn};
 pub use crate::lane::{LaneConfig, Varies};
 use crate::offload::SEGMENTS_MAX;
 use crate::pool::FramePool;
@@ -587,15 +587,27 @@ impl Bridge {
     /// Hands each frame of the inbox to the lanes of the ports that it goes to.
     fn distribute(&mut self, now: Instant, port: usize) {
         let mut inbox = std::mem::take(&mut self.inbox);
-        for received in &inbox {
-            self.forward(now, port, received);
+        let mut rest = inbox.as_slice();
+        while !rest.is_empty() {
+            let (one, behind) = rest.split_at(self.segments(rest));
+            self.forward(now, port, one);
+            rest = behind;
         }
         inbox.clear();
         self.inbox = inbox;
     }
 
-    fn forward(&mut self, now: Instant, port: usize, received: &Received) {
-        let Received { frame, at_ns, headers } = received;
+    /// Returns how many leading frames are segments of one super-packet, in order; 1 if the first
+    /// is none.
+    fn segments(&self, received: &[Received]) -> usize {
+        let follows = |pair: &&[Received]| self.pool.follows(pair[1].frame, pair[0].frame);
+        1 + received.windows(2).take_while(follows).count()
+    }
+
+    /// Hands frames to the lanes of the ports that they go to; several are segments of one
+    /// super-packet.
+    fn forward(&mut self, now: Instant, port: usize, received: &[Received]) {
+        let Received { at_ns, headers, .. } = &received[0];
         let route = self.stations.route(headers.macs, port, Instant::from_nanos(*at_ns));
         let OpenPort { number, kept, .. } = &mut self.ports[port];
         let lanes = match route {
@@ -605,23 +617,27 @@ impl Bridge {
         };
         let mut ways = lanes.iter().flatten();
         let Some(first) = ways.next() else {
-            kept.count(route);
-            self.pool.release(*frame);
+            for one in received {
+                kept.count(route);
+                self.pool.release(one.frame);
+            }
             return;
         };
-        let incoming = Incoming { frame: *frame, at_ns: *at_ns, headers, port: *number };
         if let Some(rates) = &mut self.rates {
-            rates.read(incoming, (port, self.lanes[*first].labels().to), &self.pool);
+            let ends = (port, self.lanes[*first].labels().to);
+            received.iter().for_each(|one| rates.read(one, ends, &self.pool));
         }
         for way in ways {
-            if let Some(frame) = self.pool.copy(*frame) {
-                let copied = Incoming { frame, ..incoming };
-                self.lanes[*way].accept(now, copied, &mut self.pool);
-            } else {
-                kept.copies += 1;
+            for one in received {
+                let Some(frame) = self.pool.copy(one.frame) else {
+                    kept.copies += 1;
+                    continue;
+                };
+                let copied = [Received { frame, ..*one }];
+                self.lanes[*way].accept(now, (&copied, *number), &mut self.pool);
             }
         }
-        self.lanes[*first].accept(now, incoming, &mut self.pool);
+        self.lanes[*first].accept(now, (received, *number), &mut self.pool);
     }
 
     /// Returns when a link, a port, or a busy interface must be served again.

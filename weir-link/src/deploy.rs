@@ -234,8 +234,9 @@ fn shaped(direction: &Direction, ends: (Vec<usize>, usize), plan: &SortPlan) -> 
     };
     let autorate = direction.autorate.and_then(varies);
     let lane = LaneConfig::unsorted(&direction.name, ends, &direction.policy)?;
-    let (sorting, sojourn_max) = (Some(plan.clone()), direction.sojourn_max.clone());
-    Ok(LaneConfig { sorting, frames_max: direction.pool, sojourn_max, autorate, ..lane })
+    let (sojourn_max, train_max) = (direction.sojourn_max.clone(), direction.train_max.clone());
+    let (sorting, frames_max) = (Some(plan.clone()), direction.pool);
+    Ok(LaneConfig { sorting, frames_max, sojourn_max, train_max, autorate, ..lane })
 }
 
 /// A lane through which frames pass at once.

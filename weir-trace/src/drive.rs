@@ -100,16 +100,16 @@ impl Drive {
         self.link.explain(now, true);
     }
 
-    /// Sends at `rate` from `at` on: [`AnyLink::set_rate`].
-    pub fn set_rate(&mut self, at: Instant, rate: Rate) {
-        self.link.set_rate(at, rate);
-        self.due = (self.link.backlog() > 0).then_some(at);
-    }
-
     /// Gives up what the line could have sent before `instant`: [`AnyLink::forfeit_before`].
     pub fn forfeit_before(&mut self, instant: Instant) {
         self.link.forfeit_before(instant);
         self.due = (self.link.backlog() > 0).then_some(instant);
+    }
+
+    /// Sends at another rate from `at` on, up to which it has been served: [`AnyLink::set_rate`].
+    pub fn set_rate(&mut self, at: Instant, rate: Rate) {
+        self.link.set_rate(at, rate);
+        self.due = (self.link.backlog() > 0).then_some(at);
     }
 
     /// Drops what came before the instant of its leaf: [`AnyLink::drop_older`].
@@ -155,7 +155,7 @@ mod tests {
     use weir_core::link::Packet;
     use weir_core::parameter::Params;
     use weir_core::sched::{ClassSpec, Tree};
-    use weir_core::units::{Bytes, Rate};
+    use weir_core::units::Bytes;
 
     /// Offers `arrivals` (µs, bytes) to 8 Mbit/s, a byte a microsecond, with a driver's buffer of
     /// `buffer` bytes; departures are in µs.

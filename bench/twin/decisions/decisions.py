@@ -7,7 +7,7 @@ did in the run before. Each case is a tc script and packets with their times.
 The kernel runs it in an emulated machine whose clock counts instructions; Weir reads the same script
 with `weir import tc` and replays the same packets, at the times at which the kernel was given them,
 with `weir replay`. Prints for each case the part of places in the order of departures that hold a
-packet of the same flow, whether the whole order of flows is equal, how far departures are apart, and drops;
+packet of the same flow, whether the whole order of flows is equal, how far departures are apart, drops and marks;
 exits 1 if a goal is missed, 2 if something could not be run.
 """
 
@@ -28,8 +28,10 @@ CONSOLE = "console.txt"
 MS = 1_000_000
 LINE = 3_000_000
 # Cases of schedulers are as many times slower, so that what the kernel takes for a packet or to wake
-# up, some microseconds, seldom lies between two events. RED and PIE, which draw at random, run as they are.
+# up, some microseconds, seldom lies between two events. Those that draw at random run as they are.
 SLOW = 50
+# Ports from here on have ECT(0), as in paced.c.
+ECT_FROM = 6000
 
 
 @dataclass
@@ -58,8 +60,10 @@ class Case:
     equal: bool = False
     # Most difference of drops, as a part of the kernel's.
     drops: float | None = None
-    # Most difference of a flow's share of what was sent, in points.
-    shares: float = 0.1
+    # Most difference of a flow's share of what was sent, in points; where drops are compared only if set.
+    shares: float | None = None
+    # Most difference of marks, as a part of the kernel's.
+    marks: float | None = None
     seconds: float = 30.0
     slow: int = SLOW
     # Most that departures are apart, in ms; None where packets that one drops move all others.
@@ -173,6 +177,8 @@ class add dev v0 parent 1: classid 1:30 qfq weight 5
 class add dev v0 parent 1: classid 1:10 drr quantum 3028
 class add dev v0 parent 1: classid 1:20 drr quantum 1514
 """ + by_port("1:", "1:10", "1:20") + deep("1:10", "1:20")
+    ets = "qdisc add dev v0 root handle 1: ets strict 1 quanta 3028 1514 600\n" + by_port("1:", "1:1", "1:2", "1:3", "1:4")
+    ets += deep("1:1", "1:2", "1:3", "1:4")
     bands = "qdisc add dev v0 root handle 1: prio bands 3\n" + by_port("1:", "1:1", "1:2", "1:3")
     tbf = "qdisc add dev v0 root handle 1: tbf rate 3mbit burst 10kb limit 30mb\n"
     sfq = "qdisc add dev v0 root handle 1: sfq quantum 1514\n"
@@ -183,6 +189,11 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
     red = "qdisc add dev v0 root handle 1: red limit 300kb min 30kb max 90kb avpkt 1000 burst 50 probability 0.1 bandwidth 3mbit\n"
     codel = "qdisc add dev v0 root handle 1: codel limit 1000 target 5ms interval 100ms\n"
     pie = "qdisc add dev v0 root handle 1: pie limit 1000 target 15ms tupdate 15ms\n"
+    choke = "qdisc add dev v0 root handle 1: choke limit 300 min 20 max 60 burst 40 bandwidth 3mbit"
+    sfb = "qdisc add dev v0 root handle 1: sfb limit 300 increment 0.005 decrement 0.0005\n"
+    fq_pie = "qdisc add dev v0 root handle 1: fq_pie flows 16384 target {}"
+    uneven = [Flow(5001, 2e6, (1014,)), *(Flow(p, 6e5, (1014,)) for p in (5002, 5003, 5004))]
+    capable = [Flow(p + 1000, f.rate, f.lengths) for f, p in zip(uneven, (5001, 5002, 5003, 5004))]
     three = [Flow(5001, 4e5, (200,)), Flow(5002, 3e6, MIXED), Flow(5003, 3e6, MIXED)]
     on_off = [Flow(5001, 3e6, MIXED, stop=10.0), Flow(5002, 3e6, MIXED, start=5.0), Flow(5003, 1e6, MIXED)]
     # Each sends for some time and then pauses, all in their own rhythm.
@@ -226,6 +237,9 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
         Case("fq-codel-full", f"qdisc add dev v0 root handle 1: {limited}\n", full, places=0.999, seconds=8),
         Case("drr-equal", drr, two(2.5e6), equal=True, places=0.999),
         Case("drr-mixed", drr, two(2.5e6, lengths=MIXED), places=0.999),
+        Case("ets-equal", ets, [Flow(5001, 5e5), *(Flow(p, 1.2e6) for p in (5002, 5003, 5004))], places=0.999, seconds=10),
+        Case("ets-mixed", ets, [Flow(5001, 5e5, (200,)), *(Flow(p, 1.2e6, MIXED) for p in (5002, 5003, 5004))], places=0.999, seconds=10),
+        Case("ets-returns", ets, on_and_off, places=0.999, seconds=10),
         Case("prio", bands + deep("1:1", "1:2", "1:3"), three),
         Case("tbf", tbf, two(2e6, lengths=MIXED), shapes=True, equal=True, apart=0.1),
         Case("sfq-under-prio", under.format("sfq quantum 1514"), [Flow(5001, 4e5, (200,)), *(Flow(p, 7e5, MIXED) for p in range(5003, 5008))]),
@@ -240,6 +254,14 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
         Case("red-pauses", red, [Flow(5001, 1e5, (1014,))] + [
             Flow(5002, 12e6, (1014,), start=cycle * 12 + 1, stop=cycle * 12 + 3) for cycle in range(10)
         ], places=None, drops=0.03, seconds=120, slow=1),
+        Case("choke", choke + "\n", uneven, places=None, drops=0.01, shares=1.0, seconds=120, slow=1),
+        Case("choke-marks", choke + " ecn\n", capable, places=None, drops=0.01, marks=0.1, shares=1.0, seconds=120, slow=1),
+        Case("sfb", sfb, uneven, places=None, drops=0.01, shares=1.0, seconds=120, slow=1),
+        Case("sfb-marks", sfb, capable, places=None, drops=0.05, marks=0.05, shares=1.0, seconds=120, slow=1),
+        Case("fq-pie-turns", fq_pie.format("4000ms\n"), [Flow(p, 7e5, MIXED) for p in range(5001, 5006)], places=0.999, equal=True, seconds=8),
+        Case("fq-pie-sparse", fq_pie.format("4000ms\n"), sparse, places=0.999, equal=True, seconds=8),
+        Case("fq-pie", fq_pie.format("15ms\n"), [Flow(p, 8e5, MIXED) for p in range(5001, 5006)], places=None, drops=0.01, shares=1.0, seconds=120, slow=1),
+        Case("fq-pie-marks", fq_pie.format("15ms ecn\n"), [Flow(p, 7e5, MIXED) for p in range(6001, 6006)], places=None, drops=0.05, marks=0.05, shares=1.0, seconds=120, slow=1),
         Case("pie", pie, two(1.7e6, lengths=(1014,)), places=None, drops=0.01, seconds=480, slow=1),
     ]
 
@@ -262,7 +284,7 @@ def boot(folder, chosen):
     guest = folder / "ird"
     subprocess.run(["gcc", "-O2", "-Wall", "-static", "-o", guest / "bin/paced", HERE / "paced.c"], check=True)
     modules = next((folder / "unpacked/lib/modules").glob("*/kernel"))
-    for name in ("sch_hfsc", "sch_tbf", "sch_codel", "sch_pie", "sch_fq_codel"):
+    for name in ("sch_hfsc", "sch_tbf", "sch_codel", "sch_pie", "sch_fq_codel", "sch_ets", "sch_choke", "sch_fq_pie", "sch_sfb"):
         for module in modules.rglob(f"{name}.ko"):
             shutil.copy(module, guest / "mod")
     shutil.copy(folder / "line/line.ko", guest / "mod")
@@ -298,7 +320,7 @@ def read_console(text):
             said = None
         elif rows is not None and said is not None:
             said += line
-        elif rows is not None and line.count(" ") == 1:
+        elif rows is not None and line.count(" ") == 2:
             rows.append(tuple(int(word) for word in line.split()))
     return found
 
@@ -308,7 +330,8 @@ def write_capture(path, rows, times):
     with path.open("wb") as out:
         out.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1))
         for number, ((_, port, length), at) in enumerate(zip(rows, times)):
-            ip = struct.pack(">BBHHHBBHII", 0x45, 0, length - 14, 0, 0, 64, 17, 0, 0x0A000001, 0x0A000002)
+            tos = 2 if port >= ECT_FROM else 0
+            ip = struct.pack(">BBHHHBBHII", 0x45, tos, length - 14, 0, 0, 64, 17, 0, 0x0A000001, 0x0A000002)
             udp = struct.pack(">HHHH", 1000, port, length - 34, 0)
             frame = (b"\2" * 12 + b"\x08\0" + ip + udp + struct.pack("<I", number)).ljust(length, b"\0")
             seconds, nanos = divmod(at, 10**9)
@@ -316,7 +339,7 @@ def write_capture(path, rows, times):
 
 
 def read_departures(path):
-    """Numbers of the frames of a pcapng file in their order, with their times in ns."""
+    """Numbers of the frames of a pcapng file in their order, with their times in ns and whether they have CE."""
     data, at, found, unit = path.read_bytes(), 0, [], 1000
     while at < len(data):
         kind, length = struct.unpack_from("<II", data, at)
@@ -330,7 +353,8 @@ def read_departures(path):
         if kind == 6:
             high, low = struct.unpack_from("<II", data, at + 12)
             (number,) = struct.unpack_from("<I", data, at + 28 + 42)
-            found.append((number, ((high << 32 | low) * unit) - 10**18))
+            marked = data[at + 28 + 15] & 3 == 3
+            found.append((number, ((high << 32 | low) * unit) - 10**18, marked))
         at += length
     return found
 
@@ -361,14 +385,15 @@ def run_weir(weir, case, rows, times, folder):
 
 def compare(case, rows, kernel, ours):
     """Prints a row; returns whether the goals are met."""
-    theirs = sorted((departed, number) for number, (_, departed) in enumerate(kernel) if departed >= 0)
+    theirs = sorted((departed, number) for number, (_, departed, _) in enumerate(kernel) if departed >= 0)
     order = [number for _, number in theirs]
-    own = [number for number, _ in ours]
+    own = [number for number, *_ in ours]
     flow = [port for _, port, _ in rows]
     longest = max(len(order), len(own))
     same = sum(flow[a] == flow[b] for a, b in zip(order, own)) / longest
     exact = [flow[a] for a in order] == [flow[a] for a in own]
-    left = dict(ours)
+    left = {number: at for number, at, _ in ours}
+    marks = sum(marked for *_, marked in kernel), sum(marked for *_, marked in ours)
     apart = [abs(left[number] - departed) / MS for departed, number in theirs if number in left]
     median, worst = statistics.median(apart), max(apart)
     drops = len(rows) - len(order), len(rows) - len(own)
@@ -385,8 +410,11 @@ def compare(case, rows, kernel, ours):
         missed.append("not equal")
     if case.drops is not None and abs(drops[1] - drops[0]) > case.drops * drops[0]:
         missed.append(f"drops over {case.drops:.0%} apart")
-    if case.drops is None and points > case.shares:
-        missed.append(f"shares over {case.shares} points apart")
+    shares = 0.1 if case.shares is None and case.drops is None else case.shares
+    if shares is not None and points > shares:
+        missed.append(f"shares over {shares} points apart")
+    if case.marks is not None and abs(marks[1] - marks[0]) > case.marks * marks[0]:
+        missed.append(f"marks over {case.marks:.0%} apart")
     if case.apart is not None and worst > case.apart:
         missed.append(f"departures over {case.apart} ms apart")
     if case.no_goal:
@@ -396,7 +424,7 @@ def compare(case, rows, kernel, ours):
         said = f"MISSED: {', '.join(missed)}"
     print(
         f"{case.name:<20} {len(rows):>6} {same:>8.2%} {'yes' if exact else 'no':>5} {median:>9.4f} {worst:>9.3f} "
-        f"{drops[0]:>6} {drops[1]:>6} {points:>7.3f}  {said}",
+        f"{drops[0]:>6} {drops[1]:>6} {marks[0]:>6} {marks[1]:>6} {points:>7.3f}  {said}",
         flush=True,
     )
     return not missed
@@ -413,15 +441,15 @@ def main():
     found = read_console((folder / CONSOLE).read_text())
     idle = found["idle"]
     # What the kernel needs from the call to the device.
-    way = int(statistics.median(departed - offered for offered, departed in idle if departed >= 0))
+    way = int(statistics.median(departed - offered for offered, departed, _ in idle if departed >= 0))
     print(f"a packet takes {way / 1000:.1f} us through the kernel; times in ms")
-    print(f"{'case':<20} {'packets':>6} {'places':>8} {'equal':>5} {'median':>9} {'worst':>9} {'drops':>6} {'weir':>6} {'points':>7}")
+    print(f"{'case':<20} {'packets':>6} {'places':>8} {'equal':>5} {'median':>9} {'worst':>9} {'drops':>6} {'weir':>6} {'marks':>6} {'weir':>6} {'points':>7}")
     holds = True
     for case in chosen:
         rows, kernel = arrivals(case), found[case.name]
         if len(rows) != len(kernel):
             raise SystemExit(f"{case.name}: {len(kernel)} of {len(rows)} packets in {folder / CONSOLE}")
-        ours = run_weir(weir, case, rows, [offered + way for offered, _ in kernel], folder)
+        ours = run_weir(weir, case, rows, [offered + way for offered, *_ in kernel], folder)
         holds &= compare(case, rows, kernel, ours)
     sys.exit(0 if holds else 1)
 

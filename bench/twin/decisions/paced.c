@@ -2,8 +2,8 @@
 
    paced FILE: a line of FILE is NANOSECONDS PORT LENGTH, times from the start on and in order. Packet
    N (from 0 on) is a UDP datagram over IPv4 to PORT, from port 1000, in a frame of LENGTH octets, with
-   N in its payload. Prints `offered DEPARTED` for each: when it was handed to the qdisc, and when v1
-   received it, or -1, in ns. */
+   N in its payload; ports from 6000 on have ECT(0). Prints `OFFERED DEPARTED MARKED` for each: when it
+   was handed to the qdisc, and when v1 received it, or -1, in ns, and whether with CE. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
@@ -17,9 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PACKETS = 1 << 18, FRAME = 2048, NUMBER = 42, PATIENCE_S = 30 };
+enum { PACKETS = 1 << 18, FRAME = 2048, NUMBER = 42, TOS = 15, PATIENCE_S = 30, ECT_FROM = 6000 };
 
 static long long offered[PACKETS], departed[PACKETS];
+static char marked[PACKETS];
 
 static long long now(void) {
     struct timespec t;
@@ -52,7 +53,9 @@ static int receive(int in) {
         struct cmsghdr *stamp = CMSG_FIRSTHDR(&message);
         struct timespec at;
         memcpy(&at, CMSG_DATA(stamp), sizeof at);
-        if (number < PACKETS) departed[number] = at.tv_sec * 1000000000LL + at.tv_nsec;
+        if (number >= PACKETS) continue;
+        departed[number] = at.tv_sec * 1000000000LL + at.tv_nsec;
+        marked[number] = (frame[TOS] & 3) == 3;
     }
 }
 
@@ -61,7 +64,7 @@ static int frame_of(unsigned char *frame, unsigned number, int port, int length)
     memset(frame, 2, 12);
     struct { unsigned char version, tos; unsigned short len, id, off; unsigned char ttl, protocol;
              unsigned short sum; unsigned source, target; } __attribute__((packed)) ip = {
-        0x45, 0, htons(length - 14), 0, 0, 64, 17, 0, htonl(0x0a000001), htonl(0x0a000002)};
+        0x45, port >= ECT_FROM ? 2 : 0, htons(length - 14), 0, 0, 64, 17, 0, htonl(0x0a000001), htonl(0x0a000002)};
     unsigned short udp[4] = {htons(1000), htons(port), htons(length - 34), 0};
     unsigned sum = 0;
     unsigned short words[10];
@@ -103,6 +106,6 @@ int main(int argc, char **argv) {
         if (more) last = now();
     }
     for (int i = 0; i < count; i++)
-        printf("%lld %lld\n", offered[i] - start, departed[i] < 0 ? -1 : departed[i] - start);
+        printf("%lld %lld %d\n", offered[i] - start, departed[i] < 0 ? -1 : departed[i] - start, marked[i]);
     return 0;
 }

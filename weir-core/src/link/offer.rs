@@ -42,7 +42,7 @@ impl<S: Discipline> Link<S> {
 
     #[inline(always)]
     fn entry(&self, now: Instant, packet: &Packet) -> QueueEntry {
-        let wire = self.framing.wire_length(packet.length);
+        let wire = self.framing.wire_length_of(packet);
         let charged = match self.charge {
             Charge::Wire => wire,
             Charge::Frame => packet.length.max(1),
@@ -100,8 +100,9 @@ impl<S: Discipline> Link<S> {
     ) -> Verdict {
         entry.label.assign(self.queues.flow(leaf, host, flow));
         let mut evicted = false;
+        let mut admission = self.queues.admit(now, leaf, &entry);
         loop {
-            match self.queues.admit(now, leaf, &entry) {
+            match admission {
                 Admission::Accept => break,
                 Admission::Mark => {
                     entry.mark_congestion();
@@ -115,8 +116,17 @@ impl<S: Discipline> Link<S> {
                     assert!(!evicted, "a dropper that made room for a packet admits it");
                     return self.refuse(now, leaf, &entry, reason);
                 }
+                Admission::Compare(position, reason) => {
+                    if self.queues.is_same_flow(leaf, position, &entry) {
+                        self.drop_at(now, leaf, (position, reason), entry.head());
+                        return self.refuse(now, leaf, &entry, reason);
+                    }
+                    admission = self.queues.admit_unlike(now, leaf, &entry);
+                    continue;
+                }
             }
             evicted = true;
+            admission = self.queues.admit(now, leaf, &entry);
         }
         if self.queues.is_full() {
             return self.refuse(now, leaf, &entry, DropReason::Store);
@@ -157,6 +167,14 @@ impl<S: Discipline> Link<S> {
         // notified that it is empty, a round robin would put the leaf at the end with every
         // arrival, and it would starve.
         self.scheduler.head_changed(self.at(now), leaf, Some(first.unwrap_or(arriving)));
+    }
+
+    /// Drops a packet of `leaf` for which no other one comes in.
+    fn drop_at(&mut self, now: Instant, leaf: LeafId, at: (u32, DropReason), arriving: Head) {
+        match at {
+            (0, reason) => self.drop_first(now, leaf, reason),
+            _ => self.evict(now, leaf, at, arriving),
+        }
     }
 
     /// Drops the first packet of `leaf`.

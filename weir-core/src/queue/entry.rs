@@ -45,6 +45,7 @@ impl Entry {
             length: self.charged(),
             arrived: self.arrived,
             traffic_class: self.label.traffic_class(),
+            flow: self.label.flow(),
         }
     }
 

@@ -17,6 +17,7 @@
 
 use super::Limit;
 use super::hosts::{HOSTS_MAX, HostAccounts, Hosts, HostsPlan, LateHosts};
+use super::pair::{Pair, PairPlan};
 use super::ring::{Ring, RingPlan};
 use super::store::{NONE, Slot};
 use crate::account::Count;
@@ -24,7 +25,7 @@ use crate::order::rounds::{Rounds, Rules};
 use crate::packet::Host;
 use crate::random::Random;
 use crate::state::{Reader, State, StateError, Writer, state};
-use crate::units::{Bytes, Duration};
+use crate::units::{Bytes, Duration, Instant};
 use alloc::vec::Vec;
 
 /// The flow queues of one leaf.
@@ -58,6 +59,8 @@ pub(super) struct Room {
     pub order: Order,
     pub limit: Limit,
     pub memory: Bytes,
+    /// Whether a packet that finds the queue empty passes the flows by where Linux lets it.
+    pub passes: bool,
 }
 
 /// In which order flows send, and from which packets are dropped.
@@ -70,6 +73,8 @@ pub(super) enum Order {
     /// Hosts, then the flows of a host; the longest flow of the host with most bytes drops from its
     /// front.
     Hosts(HostsPlan),
+    /// Two queues, told apart by the traffic class; nothing is dropped beyond the limit.
+    Pair(PairPlan),
 }
 
 /// The turns of the flows.
@@ -77,6 +82,7 @@ enum Turns {
     Rounds(Rounds),
     Ring(Ring),
     Hosts(LateHosts),
+    Pair(Pair),
 }
 
 /// The packets of one flow in a leaf.
@@ -146,18 +152,21 @@ impl FlowQueues {
     /// Lets the next packet pass the flows by: none waits, and Linux would send it unseen.
     pub(super) fn pass_by(&mut self) {
         debug_assert_eq!(self.held.packets, 0, "only an empty queue is passed by");
-        self.passes = match self.room.order {
-            Order::Rounds(rules, _) => rules == Rules::Linux,
-            Order::Ring(_) => true,
-            Order::Hosts(_) => false,
-        };
+        self.passes = self.room.passes;
     }
 
     /// Appends the packet in `slot`, behind which nothing is chained.
     pub(super) fn join(&mut self, slots: &mut [Slot], slot: u32) {
         let entry = slots[slot as usize].entry;
         let passed = core::mem::take(&mut self.passes);
-        let number = self.number(if passed { UNKNOWN_FLOW } else { entry.label.flow() });
+        let number = match &self.turns {
+            Turns::Pair(pair) => {
+                let number = pair.number(entry.label.traffic_class());
+                self.begin_pair();
+                number
+            }
+            _ => self.number(if passed { UNKNOWN_FLOW } else { entry.label.flow() }),
+        };
         let flow = &mut self.flows[number as usize];
         flow.passed = passed;
         let began = flow.packets == 0;
@@ -166,13 +175,16 @@ impl FlowQueues {
         flow.bytes += u64::from(entry.charged);
         self.held = self.held.plus(Count { packets: 1, bytes: u64::from(entry.charged) });
         let before = core::mem::replace(&mut flow.tail, slot);
-        if flow.head == NONE {
+        let is_head = flow.head == NONE;
+        if is_head {
             flow.head = slot;
         } else {
             slots[before as usize].next = slot;
         }
         self.joined = Some(number);
         match &mut self.turns {
+            Turns::Pair(pair) if is_head => pair.waits_since(number, Some(entry.arrived)),
+            Turns::Pair(_) => {}
             Turns::Hosts(hosts) => hosts.tables().join(number, entry.charged, began),
             _ if number == 0 => {}
             Turns::Rounds(rounds) => rounds.join(number),
@@ -245,6 +257,7 @@ impl FlowQueues {
             }),
             Turns::Ring(ring) => ring.choose(),
             Turns::Hosts(hosts) => hosts.tables().choose(flows),
+            Turns::Pair(pair) => pair.choose(|flow| flows[flow as usize].head != NONE),
         };
         self.make_first(slots, chosen.expect("a flow that holds packets is listed"))
     }
@@ -253,8 +266,12 @@ impl FlowQueues {
     fn make_first(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
         debug_assert!(self.chosen.is_none(), "a leaf has one first packet");
         let slot = self.unchain(slots, flow);
-        let charged = slots[slot as usize].entry.charged;
+        let entry = slots[slot as usize].entry;
+        let charged = entry.charged;
         (self.first, self.chosen) = (flow, Some(charged));
+        if let Turns::Pair(pair) = &mut self.turns {
+            pair.took(entry.arrived);
+        }
         if let Turns::Ring(ring) = &mut self.turns
             && flow > 0
         {
@@ -275,6 +292,7 @@ impl FlowQueues {
             // An empty ring has no flows.
             Turns::Ring(_) => {}
             Turns::Hosts(hosts) => hosts.clear(&mut self.flows),
+            Turns::Pair(pair) => pair.clear(),
         }
     }
 
@@ -285,6 +303,10 @@ impl FlowQueues {
             // It is charged when the packet is chosen.
             Turns::Ring(_) => {}
             Turns::Hosts(hosts) => hosts.tables().left(self.first, charged, true),
+            Turns::Pair(pair) => {
+                let other = self.flows.get(Pair::other(self.first) as usize);
+                pair.sent(self.first, charged, other.is_some_and(|flow| flow.packets > 0));
+            }
         }
         self.forget_first(charged);
     }
@@ -416,6 +438,7 @@ impl FlowQueues {
                 hosts.clear(&mut self.flows);
                 hosts.tables().forget_packets();
             }
+            Turns::Pair(pair) => pair.clear(),
             Turns::Rounds(_) | Turns::Hosts(_) => {}
         }
         self.joined = None;
@@ -424,6 +447,35 @@ impl FlowQueues {
         self.flows.fill(Flow::EMPTY);
         self.held = Count::default();
         self.batch = Batch::default();
+    }
+
+    /// Makes the two queues of a pair, beside the unknown flow.
+    fn begin_pair(&mut self) {
+        if self.flows.is_empty() {
+            self.numbers = alloc::vec![1, 2];
+            self.flows = alloc::vec![Flow::EMPTY; PAIR];
+        }
+    }
+
+    /// Returns the number of the flow of an arriving packet with this hash, and what waits of it.
+    pub(super) fn arriving(&mut self, hash: u16) -> (u32, Count) {
+        let number = self.number(hash);
+        (number, self.backlog(number))
+    }
+
+    /// Returns what waits of the flow with this number, nothing of one that has none.
+    pub(super) fn backlog(&self, flow: u32) -> Count {
+        let row = self.flows.get(flow as usize);
+        row.map_or_else(Count::default, |row| Count {
+            packets: u64::from(row.packets),
+            bytes: row.bytes,
+        })
+    }
+
+    /// Returns since when the oldest packet of each of two queues waits, if one does.
+    pub(super) fn pair_waits(&self) -> [Option<Instant>; 2] {
+        let Turns::Pair(pair) = &self.turns else { return [None; 2] };
+        pair.waits(self.chosen.map(|_| self.first))
     }
 
     /// Returns the number of the flow with this hash; where hosts have flows, it is the hash.
@@ -455,6 +507,7 @@ impl FlowQueues {
             Turns::Rounds(rounds) => rounds.add(),
             Turns::Ring(ring) => ring.add(),
             Turns::Hosts(_) => debug_assert!(false, "their tables add flows"),
+            Turns::Pair(_) => {}
         }
         self.flows.len() as u32 - 1
     }
@@ -463,9 +516,13 @@ impl FlowQueues {
         if let Turns::Hosts(hosts) = &mut self.turns {
             hosts.tables().took(flow);
         }
-        let flow = &mut self.flows[flow as usize];
-        let slot = flow.head;
-        flow.head = core::mem::replace(&mut slots[slot as usize].next, NONE);
+        let row = &mut self.flows[flow as usize];
+        let slot = row.head;
+        row.head = core::mem::replace(&mut slots[slot as usize].next, NONE);
+        if let Turns::Pair(pair) = &mut self.turns {
+            let next = slots.get(row.head as usize).map(|next| next.entry.arrived);
+            pair.waits_since(flow, next);
+        }
         slot
     }
 
@@ -515,6 +572,10 @@ impl FlowQueues {
         let rounds = match &self.turns {
             Turns::Rounds(rounds) => rounds,
             Turns::Ring(_) => return longest.0,
+            Turns::Pair(_) => {
+                let waiting = (0..self.flows.len() as u32).filter(|&flow| self.waits(flow));
+                return waiting.max_by_key(|&flow| self.behind(flow)).unwrap_or(longest.0);
+            }
             Turns::Hosts(hosts) => return hosts.with(|hosts| self.longest_of_hosts(hosts)),
         };
         let listed = rounds.iter().map(|(flow, _)| flow);
@@ -540,6 +601,11 @@ impl FlowQueues {
         }
     }
 
+    /// Returns whether a packet of `flow` waits beside the leaf's first packet.
+    fn waits(&self, flow: u32) -> bool {
+        self.flows[flow as usize].head != NONE
+    }
+
     /// Returns the bytes of `flow` beside the leaf's first packet.
     fn behind(&self, flow: u32) -> u64 {
         let first = self.chosen.filter(|_| flow == self.first).unwrap_or(0);
@@ -553,6 +619,7 @@ impl Turns {
             Order::Rounds(rules, quantum) => Turns::Rounds(Rounds::new(0, quantum, rules)),
             Order::Ring(plan) => Turns::Ring(Ring::new(plan)),
             Order::Hosts(plan) => Turns::Hosts(LateHosts::new(plan)),
+            Order::Pair(plan) => Turns::Pair(Pair::new(plan)),
         }
     }
 }
@@ -563,6 +630,7 @@ impl State for Turns {
             Turns::Rounds(rounds) => rounds.save(to),
             Turns::Ring(ring) => ring.save(to),
             Turns::Hosts(hosts) => hosts.with(|hosts| hosts.save(to)),
+            Turns::Pair(pair) => pair.save(to),
         }
     }
 
@@ -571,6 +639,7 @@ impl State for Turns {
             Turns::Rounds(rounds) => rounds.load(from),
             Turns::Ring(ring) => ring.load(from),
             Turns::Hosts(hosts) => hosts.tables().load(from),
+            Turns::Pair(pair) => pair.load(from),
         }
     }
 }
@@ -720,6 +789,7 @@ impl FlowQueues {
                 ring.packets(flow as u32) == row.packets - u32::from(is_first)
             }),
             Turns::Hosts(hosts) => hosts.with(|hosts| hosts.is_sound(&self.flows)),
+            Turns::Pair(pair) => pair.is_sound() && [0, PAIR].contains(&self.flows.len()),
         };
         self.held.packets == u64::from(packets) && is_chosen && turns
     }
@@ -745,5 +815,7 @@ impl FlowHash {
 pub(super) const UNKNOWN_FLOW: u16 = 0;
 /// Bound: packets dropped at once [rfc8290 §4.1.3]; the rest waits for the next drop.
 const BATCH_MAX: u32 = 64;
+/// The unknown flow and the two queues of a pair.
+const PAIR: usize = 3;
 /// No leaf has this number, so no dropper draws from this stream.
 const HASH_STREAM: u64 = u64::MAX;

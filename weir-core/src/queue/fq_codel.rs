@@ -92,6 +92,7 @@ impl DropperDiscipline for FqCodel {
             order: Order::Rounds(rules, quantum),
             limit: Limit::from_params(params, &Self::DESCRIPTOR),
             memory: size("memory", MEMORY_DEFAULT),
+            passes: rules == Rules::Linux,
         };
         Ok(Self(Box::new(State {
             flows: FlowQueues::new(room),

@@ -79,6 +79,7 @@ mod tests {
                 length: Bytes::new(arriving),
                 arrived: Instant::ZERO,
                 traffic_class: 0,
+                flow: 0,
             };
             let admission =
                 Head { limit: PackedLimit::new(limit) }.admit(Instant::ZERO, candidate, backlog);

@@ -76,6 +76,7 @@ impl DropperDiscipline for Isolate {
             order: Order::Hosts(HostsPlan { quantum, seed: place.seed }),
             limit: Limit::from_params(params, &Self::DESCRIPTOR),
             memory: size("memory", MEMORY_DEFAULT),
+            passes: false,
         };
         Ok(Self(Box::new(State {
             flows: FlowQueues::new(room),

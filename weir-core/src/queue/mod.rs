@@ -8,6 +8,8 @@ mod entry;
 mod flows;
 mod hosts;
 mod lateness;
+mod pair;
+mod red_linux;
 mod ring;
 mod shared;
 mod store;
@@ -53,6 +55,8 @@ pub struct Candidate {
     pub arrived: Instant,
     /// DSCP and ECN, as the packet arrived or as a policer marked it.
     pub traffic_class: u8,
+    /// The hash of its flow, or where hosts have flows its number; 0 if the flow is unknown.
+    pub flow: u16,
 }
 
 /// A dropper's decision on an arriving packet.
@@ -67,6 +71,9 @@ pub enum Admission {
     /// The waiting packet at this position, 0 for the first, is dropped; then the dropper is called
     /// again, and must not refuse.
     Evict(u32, DropReason),
+    /// If the waiting packet at this position, 0 for the first, is of the same flow, both are
+    /// dropped, for this reason; else [`Dropper::admit_unlike`] decides.
+    Compare(u32, DropReason),
 }
 
 /// A dropper's decision on the first packet of its leaf, whose turn has come.
@@ -94,6 +101,11 @@ pub struct Reading {
 pub trait Dropper {
     /// Decides about an arriving packet.
     fn admit(&mut self, now: Instant, arriving: Candidate, backlog: Count) -> Admission;
+
+    /// Decides about an arriving packet that was compared with one of another flow.
+    fn admit_unlike(&mut self, _now: Instant, _arriving: Candidate, _backlog: Count) -> Admission {
+        Admission::Accept
+    }
 
     /// Decides about the first packet when its turn has come.
     #[inline]
@@ -328,6 +340,17 @@ macro_rules! droppers {
                 }
             }
 
+            fn admit_unlike(
+                &mut self,
+                now: Instant,
+                arriving: Candidate,
+                backlog: Count,
+            ) -> Admission {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.admit_unlike(now, arriving, backlog),)*
+                }
+            }
+
             #[inline]
             fn release(&mut self, now: Instant, first: Candidate, backlog: Count) -> Release {
                 match self {
@@ -402,6 +425,10 @@ droppers! {
     fq_codel::FqCodel,
     sfq::Sfq,
     isolate::Isolate,
+    choke::Choke,
+    fq_pie::FqPie,
+    sfb::Sfb,
+    dualpi2::DualPi2,
 }
 
 // Each leaf has one, and a link may have a million leaves: box larger state.

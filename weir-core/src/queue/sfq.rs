@@ -97,7 +97,7 @@ impl DropperDiscipline for Sfq {
             from_head: params.flag("headdrop") == Some(true),
         };
         let memory = Bytes::new(u64::MAX);
-        let room = Room { queues, order: Order::Ring(plan), limit, memory };
+        let room = Room { queues, order: Order::Ring(plan), limit, memory, passes: true };
         Ok(Self { flows: Box::new(FlowQueues::new(room)) })
     }
 }

@@ -186,6 +186,27 @@ impl Queues {
         self.droppers.of_mut(leaf).admit(now, entry.candidate(), backlog)
     }
 
+    /// Returns the decision of the dropper of `leaf` on `entry`, which is not of the flow of the
+    /// packet with which it was compared.
+    pub fn admit_unlike(&mut self, now: Instant, leaf: LeafId, entry: &Entry) -> Admission {
+        let backlog = self.backlog(leaf);
+        self.droppers.of_mut(leaf).admit_unlike(now, entry.candidate(), backlog)
+    }
+
+    /// Returns whether the packet at `position` of `leaf`, in which all wait in one chain, is of
+    /// the flow of `entry`; two unknown flows are not the same. Costs the position.
+    pub fn is_same_flow(&self, leaf: LeafId, position: u32, entry: &Entry) -> bool {
+        let state = &self.leaves[leaf.index()];
+        assert!(position < state.packets, "only a packet that waits is compared");
+        let mut waiting = &state.first;
+        let mut slot = state.second;
+        for _ in 0..position {
+            let filled = &self.slots[slot as usize];
+            (waiting, slot) = (&filled.entry, filled.next);
+        }
+        waiting.label.has_flow() && waiting.label.flow() == entry.label.flow()
+    }
+
     /// Returns the decision of the dropper of `leaf` on its first packet.
     pub fn release(&mut self, now: Instant, leaf: LeafId) -> Release {
         self.choose_first(leaf);

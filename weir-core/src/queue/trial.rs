@@ -22,6 +22,8 @@ pub(super) struct Trial<D> {
     /// Packets that were marked.
     pub marked: usize,
     pub now: Instant,
+    /// The flow of packets that are offered.
+    pub flow: u16,
 }
 
 impl<D: DropperDiscipline> Trial<D> {
@@ -29,7 +31,7 @@ impl<D: DropperDiscipline> Trial<D> {
     pub(super) fn new(params: &Params) -> Self {
         let dropper = D::build(params, PLACE).expect("the parameters are valid together");
         let (waiting, dropped) = (Vec::new(), Vec::new());
-        Self { dropper, waiting, dropped, marked: 0, now: Instant::ZERO }
+        Self { dropper, waiting, dropped, marked: 0, now: Instant::ZERO, flow: 1 }
     }
 }
 
@@ -54,10 +56,20 @@ impl<D: Dropper> Trial<D> {
     /// Offers a packet; returns whether it was queued.
     pub(super) fn offer(&mut self, length: u64, traffic_class: u8) -> bool {
         let arrived = self.now;
-        let mut packet = Candidate { length: Bytes::new(length), arrived, traffic_class };
+        let flow = self.flow;
+        let mut packet = Candidate { length: Bytes::new(length), arrived, traffic_class, flow };
         let mut evicted = false;
+        let mut admission = self.dropper.admit(self.now, packet, self.backlog());
         for _ in 0..=self.waiting.len() {
-            match self.dropper.admit(self.now, packet, self.backlog()) {
+            if let Admission::Compare(position, reason) = admission {
+                if self.waiting[position as usize].flow == flow {
+                    self.waiting.remove(position as usize);
+                    self.dropped.extend([(self.now, reason); 2]);
+                    return false;
+                }
+                admission = self.dropper.admit_unlike(self.now, packet, self.backlog());
+            }
+            match admission {
                 Admission::Accept => {}
                 Admission::Mark => {
                     assert!(packet.is_markable(), "only markable packets are marked");
@@ -73,8 +85,10 @@ impl<D: Dropper> Trial<D> {
                     self.waiting.remove(position as usize);
                     self.dropped.push((self.now, reason));
                     evicted = true;
+                    admission = self.dropper.admit(self.now, packet, self.backlog());
                     continue;
                 }
+                Admission::Compare(..) => panic!("a packet is compared once"),
             }
             self.waiting.push(packet);
             return true;
@@ -145,9 +159,10 @@ fn loaded(plan: &QueuePlan, seed: u64) -> Vec<(Instant, DropReason)> {
     let mut random = Random::new(seed, 0);
     let dropper = AnyDropper::build(plan, PLACE).expect("a limit alone is enough");
     let (waiting, dropped) = (Vec::new(), Vec::new());
-    let mut trial = Trial { dropper, waiting, dropped, marked: 0, now: Instant::ZERO };
+    let mut trial = Trial { dropper, waiting, dropped, marked: 0, now: Instant::ZERO, flow: 1 };
     for _ in 0..3000 {
         trial.pause(u64::from(random.below(1500)));
+        trial.flow = 1 + random.below(4) as u16;
         trial.offer(u64::from(random.below(1600)), random.below(256) as u8);
         let backlog = trial.backlog();
         let length = Bytes::new(1);

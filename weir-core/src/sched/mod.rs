@@ -238,6 +238,7 @@ schedulers! {
     hpd::Hpd,
     dbhpd::Dbhpd,
     drr::Drr,
+    ets::Ets,
     fq_codel::FqCodel,
     prr::Prr,
     wrr::Wrr,

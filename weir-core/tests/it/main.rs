@@ -5,6 +5,7 @@ mod checkpoint;
 mod classifiers;
 mod classify;
 mod common;
+mod dualpi2;
 mod extremes;
 mod flows;
 mod fluid;

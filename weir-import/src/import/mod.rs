@@ -14,6 +14,7 @@ pub mod known;
 mod libreqos;
 mod lines;
 mod mqc;
+mod options;
 mod pf;
 mod routeros;
 mod sketch;
@@ -195,6 +196,12 @@ pub(crate) fn tc_rate(text: &str) -> Option<u64> {
 /// Returns the size that makes `tc` give the kernel a burst in bytes at a rate in bit/s.
 pub(crate) fn tc_burst(burst: u64, rate: u64) -> u64 {
     tc::units::written_burst(burst, rate)
+}
+
+/// Returns the burst and the bandwidth in bit/s by which `tc` computes the weight of an average and
+/// the pause that halves it, in nanoseconds.
+pub(crate) fn tc_burst_of(weight: u64, min: u64, pause: u64) -> Option<(u64, u64)> {
+    tc::queues::burst_of(weight, min, pause)
 }
 
 /// The languages in the order of the help.

@@ -481,6 +481,37 @@ fn disciplines_that_were_refused_are_read() {
 }
 
 #[test]
+fn bands_of_ets_are_strict_or_share() {
+    let text = "qdisc add dev a root handle 1: ets strict 2 quanta 3000 2000 priomap 3\n\
+                qdisc add dev a parent 1:1 pfifo limit 20\n\
+                filter add dev a parent 1: protocol ip prio 1 u32 match ip dport 22 0xffff \
+                flowid 1:2\n";
+    let kept = (Fate::Kept, "");
+    let wanted = [
+        ("", "scheduler = \"ets\""),
+        ("band-1", "priority = 2\nqueue = { limit = \"20 packets\" }"),
+        ("band-2", "priority = 1"),
+        ("band-3", "quantum = \"3000 B\""),
+        ("band-4", "quantum = \"2000 B\"\nqueue = { limit = \"1000 packets\" }\ndefault = true"),
+    ];
+    check_lines(text, Some("10 Mbit/s"), &[kept, kept, (Fate::Approximated, "20 bytes")], &wanted);
+    let alone = |options: &str| format!("qdisc add dev a root handle 1: ets {options}\n");
+    // A band without a quantum has that of a frame; the map leads to the first one.
+    let wanted = [("band-2", "quantum = \"1514 B\""), ("band-1", "priority = 1\n")];
+    let fates = [(Fate::Approximated, "`priomap`")];
+    check_lines(&alone("bands 3 strict 1 priomap 0 1"), Some("1 Mbit/s"), &fates, &wanted);
+    let wanted = [("band-1", "priority = 15"), ("band-16", "quantum = \"1514 B\"")];
+    check_lines(&alone("strict 16"), Some("1 Mbit/s"), &[kept], &wanted);
+    let language = import::find("tc").expect("it is a language");
+    for options in ["", "bands 2 strict 3", "strict 9 quanta 1 2 3 4 5 6 7 8"] {
+        let outcome =
+            import::read(language, alone(options).as_bytes(), "f", &Options::default());
+        let lines = outcome.plan.map_or_else(Vec::new, |import| import.lines);
+        assert!(lines.iter().all(|line| line.fate == Fate::Lost), "{options}: {lines:?}");
+    }
+}
+
+#[test]
 fn cake_becomes_fair_queues_with_its_shaper_and_overhead() {
     let approximated = |note| [(Fate::Approximated, note)];
     let text = "tc qdisc replace dev a root cake bandwidth 20mbit besteffort";

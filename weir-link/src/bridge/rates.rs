@@ -10,8 +10,9 @@ use weir_core::units::{Duration, Instant, Rate};
 
 use super::watch::Watch;
 use crate::events::{About, Event, Kind};
-use crate::lane::{Incoming, Lane, LaneConfig};
+use crate::lane::{Lane, LaneConfig};
 use crate::pool::FramePool;
+use crate::port::Received;
 use crate::status::RateCounts;
 use weir_host::error::{Result, SystemError};
 
@@ -90,14 +91,15 @@ impl Rates {
 
     /// Reads a frame on its way from one port to another.
     #[inline]
-    pub fn read(&mut self, incoming: Incoming<'_>, (from, to): (usize, usize), pool: &FramePool) {
+    pub fn read(&mut self, received: &Received, (from, to): (usize, usize), pool: &FramePool) {
         let way = match (from == self.modem, to == self.modem) {
             (true, _) => Way::Down,
             (_, true) => Way::Up,
             _ => return,
         };
-        let (frame, at) = (incoming.frame, Instant::from_nanos(incoming.at_ns));
-        let ticket = self.autorate.frame(at, way, incoming.headers, pool.bytes(frame));
+        let Received { frame, at_ns, headers } = received;
+        let at = Instant::from_nanos(*at_ns);
+        let ticket = self.autorate.frame(at, way, headers, pool.bytes(*frame));
         if let Some(place) = self.tickets.get_mut(frame.0 as usize) {
             *place = ticket;
         }

@@ -37,6 +37,9 @@ pub struct LaneConfig {
     /// For each leaf, the age from which its frames are dropped instead of sent; empty if they
     /// never are.
     pub sojourn_max: Vec<Duration>,
+    /// For each leaf, the longest train of frames, in bytes, that passes as one packet; 0, also
+    /// beyond the end, where each frame passes by itself.
+    pub train_max: Vec<u32>,
     /// Its classes, as readers of the status are told.
     pub shape: Arc<Shape>,
     /// How its rate follows the capacity of a line, if it does.
@@ -84,6 +87,7 @@ impl LaneConfig {
             sorting: None,
             frames_max: FRAMES_MAX_DEFAULT,
             sojourn_max: Vec::new(),
+            train_max: Vec::new(),
             shape: Arc::new(Shape::of(policy)),
             autorate: None,
         })
@@ -97,6 +101,7 @@ impl LaneConfig {
             to: self.to,
             leaves: self.leaf_names.clone(),
             sojourn_max: self.sojourn_max.clone(),
+            train_max: self.train_max.clone(),
             rings: self.sorting.as_ref().map(SortPlan::leaves_of_rings).unwrap_or_default(),
             shape: Arc::clone(&self.shape),
             since: Instant::from_nanos(monotonic_ns()),

@@ -9,6 +9,7 @@ pub mod board;
 mod counts;
 mod history;
 mod hosts;
+mod leaves;
 pub mod publisher;
 pub mod query;
 mod recent;

@@ -2,7 +2,9 @@
 
 use super::autorate::{self, Autorate};
 use super::keys::{self, DIRECTIONS_MAX};
-use super::{Deployment, Direction, Port, Settings, check_key, pool, ports, sojourn};
+use super::{
+    Deployment, Direction, Port, Settings, SuperPackets, check_key, pool, ports, sojourn, trains,
+};
 use crate::codes;
 use crate::file::ReadFile;
 use crate::finding::{Draft, Outcome, Report, Span};
@@ -216,6 +218,7 @@ struct Options {
     pool: u32,
     pool_span: Option<Span>,
     sojourn_max: Option<WordOr<Duration>>,
+    super_packets: SuperPackets,
 }
 
 impl Options {
@@ -228,6 +231,7 @@ impl Options {
             pool: own.unwrap_or(*pool),
             pool_span: node.map(|node| node.span()).or(*pool_span),
             sojourn_max: sojourn_max.or(settings.sojourn_max),
+            super_packets: settings.super_packets,
         }
     }
 }
@@ -263,9 +267,18 @@ impl<'a> Policies<'a> {
         if let Some((autorate, span)) = &autorate {
             autorate::check(autorate, &policy, *span, report);
         }
-        let autorate = autorate.map(|(autorate, _)| autorate);
-        let pool = options.pool;
-        let direction = Direction { name, from, to, path, policy, autorate, pool, sojourn_max };
+        let train_max = trains::of_policy(&policy, options.super_packets);
+        let direction = Direction {
+            name,
+            from,
+            to,
+            path,
+            policy,
+            autorate: autorate.map(|(autorate, _)| autorate),
+            pool: options.pool,
+            sojourn_max,
+            train_max,
+        };
         pool::check(&direction, options.pool_span.unwrap_or(node.span()), report);
         Some(direction)
     }

@@ -5,7 +5,7 @@ use super::circuits::{ATTRIBUTES, CLIENTS_MAX};
 use super::ports::PORT_KINDS;
 use super::rsvp::{EXCESSES, INTERFACES_MAX, SESSIONS_MAX};
 use super::service::{EXITS, FOREVER, NONE, PRIORITIES, RESTARTS};
-use super::{CARRIERS, NICE_DEFAULT, NICE_MAX, WAITS};
+use super::{CARRIERS, NICE_DEFAULT, NICE_MAX, SUPER_PACKETS, WAITS};
 use crate::keys::{ANY, Key, Keys, MANY, MUST, NAMES, RATE, SHARE, Values, key, words};
 use weir_autorate::controller::CONTROLLERS;
 use weir_core::units::{Bytes, Duration};
@@ -81,6 +81,13 @@ const LINKS: &[Key] = &[
          link that waits longer for its processor loses frames there.",
     ),
     key("sojourn_max", SOJOURN, BOUNDED, "As in a direction, for all that do not write it."),
+    key(
+        "super_packets",
+        Values::Words(&words::<_, { SUPER_PACKETS.len() }>(SUPER_PACKETS)),
+        "cut",
+        "Whether the frames of a TCP super-packet are decided one by one, or pass as one packet; \
+         with `auto` they do where that takes less than a millisecond at the class's rate.",
+    ),
     key(
         "carrier",
         Values::Words(&words::<_, { CARRIERS.len() }>(CARRIERS)),

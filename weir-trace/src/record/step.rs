@@ -337,8 +337,8 @@ impl<'a> Arrival<'a> {
         out.extend_from_slice(headers);
     }
 
-    /// Returns all but the bytes of the frame, and how many bytes that is: with a host, that comes
-    /// behind the others.
+    /// Returns all but the bytes of the frame, and how many bytes that is: a train's length of
+    /// frames and a host come behind the others.
     #[inline]
     pub(crate) fn fields(&self) -> ([u8; ARRIVAL_BYTES_MAX], usize) {
         let packet = &self.packet;
@@ -353,12 +353,18 @@ impl<'a> Arrival<'a> {
         fields[26..28].copy_from_slice(&self.port.0.to_le_bytes());
         fields[28] = packet.traffic_class;
         fields[29] = self.fate as u8;
-        if packet.host == Host::NONE {
-            return (fields, ARRIVAL_BYTES);
+        let mut end = ARRIVAL_BYTES;
+        if packet.train != 0 {
+            fields[29] |= IS_TRAIN;
+            fields[end..end + 2].copy_from_slice(&packet.train.to_le_bytes());
+            end += 2;
         }
-        fields[29] |= HAS_HOST;
-        fields[ARRIVAL_BYTES..].copy_from_slice(&packet.host.to_bits().to_le_bytes());
-        (fields, ARRIVAL_BYTES_MAX)
+        if packet.host != Host::NONE {
+            fields[29] |= HAS_HOST;
+            fields[end..end + 16].copy_from_slice(&packet.host.to_bits().to_le_bytes());
+            end += 16;
+        }
+        (fields, end)
     }
 
     /// Takes all but the bytes of the frame.
@@ -372,12 +378,16 @@ impl<'a> Arrival<'a> {
         };
         let port = InterfaceId(fields.u16()?);
         let (traffic_class, fate) = (fields.u8()?, fields.u8()?);
+        let train = match fate & IS_TRAIN {
+            0 => 0,
+            _ => fields.u16().filter(|each| *each > 0)?,
+        };
         let host = match fate & HAS_HOST {
             0 => Host::NONE,
             _ => Host::from_bits(fields.array().map(u128::from_le_bytes).filter(|bits| *bits > 0)?),
         };
-        let packet = Packet { handle, length, flow, host, traffic_class, meter };
-        let fate = *Fate::ALL.get(usize::from(fate & !HAS_HOST))?;
+        let packet = Packet { handle, length, train, flow, host, traffic_class, meter };
+        let fate = *Fate::ALL.get(usize::from(fate & !(HAS_HOST | IS_TRAIN)))?;
         Some(Self { at, port, leaf, packet, fate, headers: &[] })
     }
 
@@ -498,10 +508,11 @@ fn take_instant(fields: &mut &[u8]) -> Option<Instant> {
     fields.u64().map(Instant::from_nanos)
 }
 
-/// The bytes of [`Arrival::fields`] without a host, and with one.
+/// The bytes of [`Arrival::fields`] of a single frame without a host, and with all that may follow.
 pub(crate) const ARRIVAL_BYTES: usize = 30;
-pub(crate) const ARRIVAL_BYTES_MAX: usize = ARRIVAL_BYTES + 16;
-/// The bit of a fate that says that a host follows.
+pub(crate) const ARRIVAL_BYTES_MAX: usize = ARRIVAL_BYTES + 2 + 16;
+/// The bits of a fate that say that the length of a train's frames follows, and that a host does.
+const IS_TRAIN: u8 = 0x40;
 const HAS_HOST: u8 = 0x80;
 
 /// Tags. A tag that was given once is never given another meaning.

@@ -39,6 +39,7 @@ fn steps() -> Vec<(usize, Step<'static>)> {
     let packet = Packet {
         handle: Handle(9),
         length: 1500,
+        train: 0,
         flow: 0xdead_beef,
         host: Host::NONE,
         traffic_class: 0xb8,
@@ -48,7 +49,7 @@ fn steps() -> Vec<(usize, Step<'static>)> {
     let arrival = Arrival { at: at(7), port, leaf, packet, fate, headers: &FRAME };
     let host = Host::from_bits(0x2001_0db8 << 96 | 5);
     let refused = Arrival { fate: Fate::Refused, headers: &FRAME[..60], ..arrival };
-    let refused = Arrival { packet: Packet { host, ..packet }, ..refused };
+    let refused = Arrival { packet: Packet { host, train: 700, ..packet }, ..refused };
     let bare = Packet { meter: None, host: Host::from_bits(7), ..packet };
     let resumed = Arrival { fate: Fate::Resumed, packet: bare, headers: &[], ..arrival };
     let departure = Departure {

@@ -87,6 +87,8 @@ pub fn scenario() -> String {
         page.keys(kind.keyword, kind.summary, kind.keys);
     }
     page.keys("`[[change]]`", "", scenarios::CHANGES);
+    page.keys("`[behind]`", BEHIND, scenarios::BEHINDS);
+    page.keys("A table `rate`", CAPACITY, scenarios::CAPACITIES);
     page.keys("Networks: `[[node]]`", NETWORK, scenarios::NODES);
     let back: Vec<_> = keys::properties(scenarios::WAYS).into_iter().map(|row| row.0).collect();
     let (last, others) = back.split_last().expect("a way has keys");
@@ -95,6 +97,7 @@ pub fn scenario() -> String {
         others.join("`, `")
     );
     page.keys("Networks: `[[link]]`", &back, scenarios::LINKS);
+    page.keys("Networks: `autorate` of a `[[link]]`", "", scenarios::AUTORATES);
     page.keys("Networks: `[[tap]]`", "", scenarios::TAPS);
     page.keys("Networks: `[rsvp]`", SIGNALLING, scenarios::SIGNALLING);
     page.keys("Networks: `[[reservation]]`", "", scenarios::RESERVATIONS);
@@ -232,6 +235,8 @@ const TEMPLATES: &str = "A class for each row of a list; [templates.md](../templ
 it. `class` has keys of a class, with placeholders; a plan has the keys that templates name.";
 const PROMISES: &str =
     "What `weir test` proves by simulation; [promises.md](../promises.md) explains it.";
+const BEHIND: &str = "The bottleneck behind the link; in a network it is `behind` of a `[[link]]`.";
+const CAPACITY: &str = "A capacity that varies, as in `rate = { trace = \"lte.csv\" }`.";
 const DEPLOYMENT: &str = "A deployment says which policy shapes which direction between \
 interfaces. `weir up` runs it, and [running.md](../running.md) says what to know before.";
 const PORT: &str = "As in `ports = { inside = \"eth0\", outside = { interface = \"eth1\", delay = \

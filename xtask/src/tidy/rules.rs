@@ -607,6 +607,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/police", "a colour of packets has a dropper's name"),
     ("weir-core/src/sched/hfsc", "a service curve with one slope is linear"),
     ("weir-python/src/registry.rs", "a cost in proportion to the leaves is linear"),
+    ("weir-core/src/sched/ets", "strict priority above deficit rounds, each as it is"),
     ("weir-core/src/sched/qfq_plus", "the original's groups and keyword, as Linux has them"),
     ("weir-core/src/sched/htb_265", "the sound variant's engine and keyword, with a version"),
     ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
