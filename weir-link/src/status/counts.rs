@@ -7,21 +7,22 @@
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
+use weir_autorate::Reason;
 use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::DropReason;
 use weir_core::ids::LeafId;
 use weir_core::packet::UnreadCounts;
 use weir_core::queue::HostAccounts;
 use weir_core::sched::Borrowed;
-use weir_core::units::{Duration, Instant};
+use weir_core::units::{Duration, Instant, Rate};
 
 use super::history::{Lent, Recents};
 use super::leaves::CountsOfLeaves;
 use super::shape::{Inner, Shape};
 use super::sums::LaneSums;
 use super::{
-    Amount, ClassStatus, Delays, Found, HostsStatus, LaneStatus, Loan, PortStatus, Recent, Status,
-    Sums, Tenant,
+    Amount, AutorateStatus, ClassStatus, Delays, Found, HostsStatus, LaneStatus, Loan, PortStatus,
+    Recent, Status, Sums, Tenant,
 };
 use crate::lane::{Loss, Losses};
 use crate::port::{PortCounters, PortState};
@@ -99,6 +100,18 @@ pub(crate) struct Head {
     /// For each lane, what was counted of leaves that changes removed.
     pub removed: Vec<LeafCounts>,
     pub found: Vec<Found>,
+    /// Rates that follow the capacity of a line.
+    pub rates: Vec<Option<RateCounts>>,
+}
+
+/// A rate that follows the capacity of a line, and why.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RateCounts {
+    pub rate: Rate,
+    pub delay: Option<Duration>,
+    pub target: Duration,
+    pub flows: u32,
+    pub reason: Reason,
 }
 
 #[derive(Clone, Debug)]
@@ -157,12 +170,13 @@ impl Snapshot {
         let unread = vec![UnreadCounts::default(); labels.lanes.len()];
         let removed = vec![LeafCounts::default(); labels.lanes.len()];
         let found = vec![Found::default(); labels.lanes.len()];
+        let rates = vec![None; labels.lanes.len()];
         Self {
             labels: Arc::clone(labels),
             begun: Instant::ZERO,
             ended: Instant::ZERO,
             ticket: 0,
-            head: Head { ports, unread, removed, found, ..Head::default() },
+            head: Head { ports, unread, removed, found, rates, ..Head::default() },
             leaves: CountsOfLeaves::new(leaves),
             delays: labels.lanes.iter().flat_map(LaneLabels::delays).collect(),
             has_hosts: false,
@@ -203,6 +217,7 @@ impl Snapshot {
                 inner: classes.inner.rows.clone(),
                 policy: lane.shape.policy(now.since(lane.since).as_nanos()),
                 found: head.found[index],
+                autorate: head.rates[index].map(AutorateStatus::from),
                 classes,
             }
         };
@@ -481,6 +496,19 @@ impl Delay {
     /// Returns the duration that 99 in 100 do not exceed.
     pub fn p99(&self) -> Duration {
         self.quantiles[2]
+    }
+}
+
+impl From<RateCounts> for AutorateStatus {
+    fn from(counts: RateCounts) -> Self {
+        let micros = |duration: Duration| duration.as_nanos() as f64 / 1e3;
+        Self {
+            rate_bps: counts.rate.bits_per_second(),
+            delay_us: counts.delay.map(micros),
+            target_us: micros(counts.target),
+            flows: counts.flows,
+            reason: counts.reason.word().to_owned(),
+        }
     }
 }
 
