@@ -474,7 +474,14 @@ fn order_is_kept(log: &Log, plan: &LinkPlan, arrivals: &Arrivals) {
     for departure in &log.departures {
         assert!(departure.at >= departure.arrived, "it leaves after it arrived");
         let packet = &arrivals[departure.handle.0 as usize].2;
-        let flow = apart[departure.leaf.index()].then_some(packet.flow);
+        let mut flow = apart[departure.leaf.index()].then_some(packet.flow);
+        if plan.queues[departure.leaf.index()].dropper == "dualpi2" {
+            // Its queues are those of traffic classes, as the packets have them in the leaf.
+            if departure.mark.written().is_some() {
+                continue;
+            }
+            flow = Some(packet.traffic_class.into());
+        }
         let earlier = last.insert((departure.leaf, flow), departure.handle);
         assert!(earlier < Some(departure.handle), "order inside a leaf");
     }
