@@ -59,7 +59,7 @@ class DualQ:
         """Returns the number of the packet that leaves, and whether it is marked."""
         while self.lq or self.cq:
             which = self.scheduler()
-            both = self.lq and self.cq
+            both = bool(self.lq and self.cq)
             number, arrived, ecn, length = (self.lq if which == "l" else self.cq).popleft()
             p_cl, p_c = self.k * self.base, self.base**2
             marked = False
