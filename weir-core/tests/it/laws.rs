@@ -478,7 +478,14 @@ fn order_is_kept(log: &Log, plan: &LinkPlan, arrivals: &Arrivals) {
         assert!(departure.at >= departure.arrived, "it leaves after it arrived");
         let queue = &plan.queues[departure.leaf.index()];
         let packet = &arrivals[departure.handle.0 as usize].2;
-        let flow = apart[departure.leaf.index()].then_some(packet.flow);
+        let mut flow = apart[departure.leaf.index()].then_some(packet.flow);
+        if queue.dropper == "dualpi2" {
+            // Its queues are those of traffic classes, as the packets have them in the leaf.
+            if departure.mark.written().is_some() {
+                continue;
+            }
+            flow = Some(packet.traffic_class.into());
+        }
         let class = packet.traffic_class;
         let left = departure.mark.written().unwrap_or(class);
         let classes = sorts(queue).then_some((class >> 2, left >> 2));

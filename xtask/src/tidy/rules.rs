@@ -613,6 +613,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
     ("weir-policy/src/synonyms.rs", "what other tools' disciplines are here, as a cure for a typo"),
     ("weir-import/src/export/", "the kernel's names of algorithms"),
+    ("weir-policy/src/lints/classic_marks", "the dropper that serves L4S, as the cure"),
     ("weir-policy/src/translate", "in one scheduler the smaller priority is first"),
     ("weir-tcp/", "in TCP, PRR is proportional rate reduction"),
     ("weir-bench/", "a benchmark says which algorithms it measures"),

@@ -354,7 +354,7 @@ const ROWS: &[(&str, u16, &str, Form)] = &[
     ("qfq", 1, "weight", Form::Plain),
     ("qfq", 2, "maxpkt", Form::Plain),
 ];
-/// What tc makes of a table of 31 halvings: between 256 and 512 of its parts a cell.
+/// The part of 31 halvings in a cell of tc's table, which is between 256 and 512.
 const CELLS: u64 = 384;
 /// `TC_LINKLAYER_ATM`.
 const ATM: u32 = 2;
