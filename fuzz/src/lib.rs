@@ -3,7 +3,9 @@
 //!
 //! libFuzzer calls it from `fuzz_targets/`, the brief run of `make test` from `tests/brief.rs`.
 
+mod autorate;
 pub mod brief;
+mod capacity;
 mod capture;
 mod checkpoint;
 mod circuits;
@@ -26,6 +28,8 @@ mod scheduler;
 mod sorter;
 mod tcp;
 
+pub use autorate::autorate;
+pub use capacity::capacity;
 pub use capture::capture;
 pub use checkpoint::checkpoint;
 pub use circuits::{circuits, radius};
@@ -52,6 +56,8 @@ pub type Target = fn(&[u8]);
 /// Every target, with the name of its folder in `corpus/`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("altq", altq),
+    ("autorate", autorate),
+    ("capacity", capacity),
     ("capture", capture),
     ("checkpoint", checkpoint),
     ("circuits", circuits),

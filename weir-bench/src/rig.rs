@@ -158,6 +158,16 @@ impl Forwarder<'_> {
         Ok(Self::Weir(Box::new(config)))
     }
 
+    /// Lets super-packets pass Weir's bridge as one packet, as `super_packets = "whole"` does.
+    pub fn whole(mut self) -> Self {
+        if let Self::Weir(config) = &mut self {
+            for lane in &mut config.lanes {
+                lane.train_max = vec![u32::MAX; lane.leaf_names.len()];
+            }
+        }
+        self
+    }
+
     /// Runs Weir's bridge with `priority = "realtime"`, if the user may have that priority.
     pub fn first(self) -> Self {
         match self {

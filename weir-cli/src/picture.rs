@@ -8,8 +8,7 @@ use crate::whole_file::WholeFile;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use weir_show::{Form, Picture, flent};
-use weir_sim::segments::Segments;
+use weir_show::{Form, Part, Picture, flent};
 use weir_sim::timeline::Tracks;
 
 /// Parses the name of a picture's file; its ending tells the form, which this build must draw.
@@ -57,16 +56,16 @@ impl Files {
         self.picture.is_some() || self.flent.is_some()
     }
 
-    /// Writes the tracks of a run: a picture of all, and of the segments of a source if there are
-    /// any; and the first tracks as a data file of Flent.
+    /// Writes the tracks of a run: a picture of all, with further parts below them; and the first
+    /// tracks as a data file of Flent.
     ///
     /// # Errors
     /// When one cannot be written, with its name.
-    pub fn write(self, all: &[Tracks], segments: Option<&Segments>) -> Result<(), String> {
+    pub fn write(self, all: &[Tracks], parts: Vec<Part>) -> Result<(), String> {
         let Self { picture, flent } = self;
         if let Some(file) = picture {
             let mut picture = weir_show::tracks::picture(all);
-            picture.parts.extend(segments.map(weir_show::segments::part));
+            picture.parts.extend(parts);
             write(file, &picture)?;
         }
         if let (Some((name, file)), Some(first)) = (flent, all.first()) {

@@ -21,27 +21,29 @@ mod reserves;
 pub(crate) mod tests;
 
 use weir_core::account::Histogram;
+use weir_core::classify::InterfaceId;
 use weir_core::ids::LeafId;
+use weir_core::link::{Arrival, Packet};
 use weir_core::packet::UnreadCounts;
 use weir_core::queue::HostAccounts;
 use weir_core::sched::Regulation;
-use weir_core::units::Instant;
+use weir_core::units::{Instant, Rate};
 
-use weir_trace::record::{self, Fate};
+use weir_policy::deployment::trains;
+use weir_trace::record::{self, Fate, Step};
 
 use crate::alarm::LeafMeasures;
 use crate::pool::FramePool;
-use crate::port::Port;
+use crate::port::{BATCH, Port, Received};
 use crate::recorder::Steps;
 use crate::status::{Found, LaneLabels, LeafCounts};
 use books::Books;
-pub use config::{FRAMES_MAX_DEFAULT, LaneConfig};
-pub(crate) use intake::Incoming;
-use intake::Intake;
+pub use config::{FRAMES_MAX_DEFAULT, LaneConfig, Varies};
+use intake::{Incoming, Intake};
 use link::LaneLink;
 pub(crate) use link::Turn;
 pub use loss::{Loss, Losses};
-use outbox::Outbox;
+use outbox::{Left, Outbox};
 
 /// One direction of a bridge, at work.
 pub(crate) struct Lane {
@@ -49,6 +51,8 @@ pub(crate) struct Lane {
     link: LaneLink,
     outbox: Outbox,
     books: Books,
+    /// Frames that the link dropped in turns.
+    dropped: u64,
 }
 
 impl Lane {
@@ -61,6 +65,7 @@ impl Lane {
             link: LaneLink::new(link),
             outbox: Outbox::new(),
             books: Books::new(labels, config.frames_max),
+            dropped: 0,
         }
     }
 
@@ -70,15 +75,41 @@ impl Lane {
         self.link.restart(now, limit, &mut self.books, pool);
     }
 
-    /// Classifies a frame that was received in the turn that began at `now`, and accepts it for the
-    /// lane's turn, or sheds it if it is too old or its leaf has too many.
-    pub(crate) fn accept(&mut self, now: Instant, incoming: Incoming<'_>, pool: &mut FramePool) {
+    /// Classifies frames that were received in the turn that began at `now`, and accepts them for
+    /// the lane's turn, or sheds what is too old or of which its leaf has too many. Several are
+    /// segments of one super-packet, in order, which may be one packet.
+    pub(crate) fn accept(
+        &mut self,
+        now: Instant,
+        (received, port): (&[Received], InterfaceId),
+        pool: &mut FramePool,
+    ) {
+        let mut rest = received;
+        while let [first, ..] = rest {
+            let Received { frame, at_ns, headers } = first;
+            let incoming = Incoming { frame: *frame, at_ns: *at_ns, headers, port };
+            let length = pool.bytes(*frame).len() as u32;
+            let mut arrival = self.intake.classify(incoming, length, &mut self.link.pending);
+            let frames = match rest.len() {
+                1 => 1,
+                _ => couple(rest, self.books.train_max(arrival.leaf), &mut arrival.packet, pool),
+            };
+            self.admit(now, arrival, incoming, pool);
+            rest = &rest[frames..];
+        }
+    }
+
+    fn admit(
+        &mut self,
+        now: Instant,
+        arrival: Arrival,
+        incoming: Incoming<'_>,
+        pool: &mut FramePool,
+    ) {
         let Incoming { frame, at_ns, headers, port } = incoming;
         let bytes = pool.bytes(frame);
-        let pending = &mut self.link.pending;
-        let arrival = self.intake.classify(incoming, bytes.len() as u32, pending);
         let stamp = Instant::from_nanos(at_ns);
-        let refusal = self.books.admit(arrival.leaf, stamp, now);
+        let refusal = self.books.admit((arrival.leaf, arrival.packet.frames()), stamp, now);
         if let Some(steps) = self.books.steps.get() {
             let fate = if refusal.is_some() { Fate::Refused } else { Fate::Offered };
             let (at, leaf, packet) = (arrival.at, arrival.leaf, arrival.packet);
@@ -97,12 +128,35 @@ impl Lane {
     /// that was done with any frame. Once in each turn of the run loop, after it has received.
     pub(crate) fn turn(&mut self, turn: Turn, pool: &mut FramePool, port: &mut dyn Port) -> bool {
         self.link.serve(turn, &mut self.outbox.departures, &mut self.books.steps);
-        self.link.release_dropped(&mut self.books, pool);
+        self.dropped += self.link.release_dropped(&mut self.books, pool);
         self.outbox.drop_stale(turn.now, &mut self.books, pool);
         let is_done_with_any = self.outbox.send(&mut self.books, pool, port);
         self.outbox.shed(turn.now, &mut self.books, pool);
         self.check();
         is_done_with_any
+    }
+
+    /// From now on notes which frames leave, for [`Lane::take_left`].
+    pub(crate) fn note_left(&mut self) {
+        self.outbox.note_left();
+    }
+
+    /// Hands over what left since the last call.
+    pub(crate) fn take_left(&mut self, each: impl FnMut(Left)) {
+        self.outbox.take_left(each);
+    }
+
+    /// Has the link send at another rate, between two turns.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        let at = self.link.pending.now();
+        self.link.inner_mut().set_rate(at, rate);
+        self.books.steps.note(&Step::Rate { at, rate });
+        self.link.serve_soon();
+    }
+
+    /// Returns the frames that the link dropped, and whether some wait in it.
+    pub(crate) fn load(&self) -> (u64, bool) {
+        (self.dropped, self.link.inner().backlog() > 0)
     }
 
     /// Gives up what it holds at `now`: the outbox at once, and what waits in the link from the
@@ -145,7 +199,7 @@ impl Lane {
 
     /// Returns the number of frames that it holds.
     pub(crate) fn held(&self) -> usize {
-        self.link.held() + self.outbox.len()
+        self.link.held() + self.outbox.len() + self.books.riders
     }
 
     /// Returns what readers of the counts are told once.
@@ -223,3 +277,32 @@ impl Lane {
         self.books.limits.sample(now, |leaf| link.held_by(now, leaf) != Regulation::None);
     }
 }
+
+/// Makes one packet of leading frames, segments of one super-packet, as far as they have at most
+/// `train_max` bytes together; returns how many, at least 1.
+fn couple(
+    segments: &[Received],
+    train_max: u32,
+    packet: &mut Packet,
+    pool: &mut FramePool,
+) -> usize {
+    let each = packet.length;
+    let Ok(train) = u16::try_from(each) else { return 1 };
+    let mut frames = 1;
+    for pair in segments.windows(2).take(TRAIN_FRAMES_MAX - 1) {
+        let length = pool.bytes(pair[1].frame).len() as u32;
+        // A shorter one is the last.
+        let is_full = packet.length == each * frames as u32;
+        if !is_full || length > each || packet.length + length > train_max {
+            break;
+        }
+        pool.couple(pair[0].frame, pair[1].frame);
+        packet.length += length;
+        frames += 1;
+    }
+    packet.train = if frames > 1 { train } else { 0 };
+    frames
+}
+
+const TRAIN_FRAMES_MAX: usize = trains::FRAMES_MAX as usize;
+const _: () = assert!(TRAIN_FRAMES_MAX <= BATCH, "one call sends a train");

@@ -218,6 +218,15 @@ impl Plan {
         matches!(self, Self::Cut(cut) if cut.is_plain_tcp())
     }
 
+    /// As this plan, but [`Plan::write`] computes no checksums of plain TCP segments, for who sends
+    /// a segment alone to complete ([`join::write_sum`]).
+    pub(crate) fn without_sums(self) -> Self {
+        match self {
+            Self::Cut(cut) => Self::Cut(cut.without_sums()),
+            whole @ Self::Whole { .. } => whole,
+        }
+    }
+
     /// Returns the length in bytes of the longest frame that [`Plan::write`] makes.
     pub fn longest(&self, frame: &[u8], tag: Option<Tag>) -> usize {
         let tag_len = tag.map_or(0, |_| TAG_LEN);

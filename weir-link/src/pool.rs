@@ -50,13 +50,21 @@ struct Place {
     len: u32,
     /// Its number among the segments of super-packets; 0 for any other frame.
     segment: u32,
+    /// Whether its checksum is still to be computed, which a segment that leaves joined with
+    /// others does not need.
+    lacks_sum: bool,
+    /// The slot of the frame behind it in its train, or [`NONE`].
+    next: u32,
 }
 
 impl Place {
     fn new(offset: usize, len: u32) -> Self {
-        Self { offset: offset as u32, len, segment: 0 }
+        Self { offset: offset as u32, len, segment: 0, lacks_sum: false, next: NONE }
     }
 }
+
+/// In place of the next frame of a train: there is none.
+const NONE: u32 = u32::MAX;
 
 /// Marks a free slot in place of its frame's length.
 const FREE: u32 = u32::MAX;
@@ -327,7 +335,8 @@ impl FramePool {
             let from = self.memory.bytes(start..start + len);
             self.memory.bytes_mut(to..to + len).copy_from_slice(from);
         }
-        self.places[index as usize] = Place::new(0, len as u32);
+        let lacks_sum = self.places[id.0 as usize].lacks_sum;
+        self.places[index as usize] = Place { lacks_sum, ..Place::new(0, len as u32) };
         Some(FrameId(index))
     }
 
@@ -353,15 +362,51 @@ impl FramePool {
         self.view << SEGMENT_BITS | first
     }
 
-    /// Notes that a frame is this segment of a super-packet.
+    /// Notes that a frame is this segment of a super-packet, whose checksum was not computed.
     pub(crate) fn set_segment(&mut self, id: FrameId, number: u32) {
-        self.places[id.0 as usize].segment = number;
+        let place = &mut self.places[id.0 as usize];
+        (place.segment, place.lacks_sum) = (number, true);
+    }
+
+    /// Returns whether a frame's checksum is still to be computed; from now on it no longer is.
+    pub(crate) fn take_lack_of_sum(&mut self, id: FrameId) -> bool {
+        std::mem::take(&mut self.places[id.0 as usize].lacks_sum)
     }
 
     /// Returns whether `next` is the segment behind `segment` of the same super-packet.
     pub(crate) fn follows(&self, next: FrameId, segment: FrameId) -> bool {
         let number = |id: FrameId| self.places[id.0 as usize].segment;
         number(segment) != 0 && number(next) == number(segment).wrapping_add(1)
+    }
+
+    /// Lets `next` ride behind `frame` in a train, which waits and leaves as one packet.
+    pub(crate) fn couple(&mut self, frame: FrameId, next: FrameId) {
+        self.places[frame.0 as usize].next = next.0;
+    }
+
+    /// Returns the frame behind `frame` in its train, also after `frame` was sent.
+    pub(crate) fn coupled(&self, frame: FrameId) -> Option<FrameId> {
+        let next = self.places[frame.0 as usize].next;
+        (next != NONE).then_some(FrameId(next))
+    }
+
+    /// Returns the frames of a train from `first` on; of a frame alone, that one.
+    pub(crate) fn train(&self, first: FrameId) -> impl Iterator<Item = FrameId> {
+        std::iter::successors(Some(first), |frame| self.coupled(*frame))
+    }
+
+    /// Returns the slots of a train from `first` on to the free list; returns how many they are.
+    ///
+    /// # Panics
+    /// If one is free already.
+    pub(crate) fn release_train(&mut self, first: FrameId) -> u32 {
+        let (mut next, mut count) = (Some(first), 0);
+        while let Some(frame) = next {
+            next = self.coupled(frame);
+            self.release(frame);
+            count += 1;
+        }
+        count
     }
 
     /// Returns the bytes of a frame in use.

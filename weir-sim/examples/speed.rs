@@ -84,6 +84,7 @@ fn scenario(
         sources,
         changes: Vec::new(),
         network: None,
+        behind: None,
         jitter: Jitter::default(),
     })
 }

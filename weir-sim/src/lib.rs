@@ -8,6 +8,7 @@
 //! [`replay()`] takes a capture through a policy.
 #![forbid(unsafe_code)]
 
+pub mod behind;
 pub mod bins;
 pub mod change;
 mod classes;

@@ -56,6 +56,7 @@ pub fn scenario(
         sources: gathered.sources.into_iter().map(Flow::source).collect(),
         changes: gathered.changes,
         network: None,
+        behind: None,
         jitter: Jitter::default(),
     })
 }

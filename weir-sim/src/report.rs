@@ -3,6 +3,7 @@
 //! `docs/sim-report.md` describes the JSON. Numbers cover the time after the warm-up; the balance
 //! covers the whole run. Invariant: equal runs print equal bytes.
 
+use crate::behind::BehindReport;
 use crate::bins::{BinsReport, quoted};
 use crate::change::ChangeReport;
 pub use crate::classes::ClassReport;
@@ -46,6 +47,9 @@ pub struct Report {
     pub warmup: Duration,
     /// The figures of the line.
     pub link: LinkReport,
+    /// The bottleneck behind the link, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind: Option<BehindReport>,
     /// Every class in the order of declaration, by name; an interior class is the sum of its
     /// leaves. Queues of a hash without packets are not written.
     #[serde(serialize_with = "shown")]
@@ -169,6 +173,7 @@ impl Report {
                 rate: scenario.link.tree.rate(),
                 utilisation: link.line.busy.as_nanos() as f64 / span.as_nanos() as f64,
             },
+            behind: None,
             classes: classes.report(span),
             sources: (0..meters.len())
                 .map(|at| {
@@ -318,6 +323,9 @@ impl fmt::Display for Report {
         writeln!(f, "utilisation: {:.2} %\n", self.link.utilisation * 100.0)?;
         writeln!(f, "{}\n", class_table(&self.classes))?;
         writeln!(f, "{}\n", self.source_table())?;
+        if let Some(behind) = self.behind.as_ref().filter(|_| self.network.is_none()) {
+            writeln!(f, "{behind}\n")?;
+        }
         for connections in [self.tcp_table(), self.quic_table(), self.playback_table()] {
             if !connections.is_empty() {
                 writeln!(f, "{connections}\n")?;

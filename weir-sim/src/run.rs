@@ -7,6 +7,7 @@
 
 mod ahead;
 
+use crate::behind::RunningBehind;
 use crate::bins::{BIN_CELLS_MAX, Bins};
 use crate::change::ChangeReport;
 use crate::classes::{ClassSums, phase_start};
@@ -249,6 +250,8 @@ struct State<'a> {
     /// Of each source of connections: the lane of packets with each codepoint of ECN.
     marked_lanes: Vec<Option<Box<MarkedLanes>>>,
     link: LinkMeter,
+    /// The bottleneck behind the link.
+    behind: Option<Box<RunningBehind>>,
     delay: Duration,
     window: Interval,
     counting: bool,
@@ -296,6 +299,7 @@ impl<'a> Run<'a> {
                 lanes: lanes(&scenario.sources, &scenario.classifier, |interface| interface),
                 marked_lanes: marked_lanes(&scenario.sources, &scenario.classifier, |it| it),
                 link: LinkMeter::new(leaves, window),
+                behind: behind(scenario, window),
                 delay: scenario.delay,
                 window,
                 counting: false,
@@ -616,9 +620,11 @@ impl<'a> Run<'a> {
             explain: self.state.explained.as_ref().map(Explained::report),
         };
         let report = Report::new(self.scenario, results);
+        let names = self.scenario.sources.iter().map(|source| source.name.as_str());
+        let behind = self.state.behind.as_ref().map(|behind| behind.report(names));
         self.tell_rest();
         let bins = self.state.watching.and_then(|watching| watching.bins).map(Bins::report);
-        Report { bins, segments, ..report }
+        Report { bins, segments, behind, ..report }
     }
 
     /// Reports the packets that wait at the end, if the watch wants them.
@@ -685,27 +691,34 @@ impl State<'_> {
 
     #[inline]
     fn departed(&mut self, departure: &Departure) {
-        let flight = self.count_departure(departure);
+        let (flight, received_at) = self.count_departure(departure);
         if let Some(watching) = &mut self.watching {
             watching.departed(departure, flight, &self.packets);
         }
         let source = flight.source as usize;
-        if !self.lanes[source].listens {
+        let Some(received_at) = received_at.filter(|_| self.lanes[source].listens) else {
             return self.release(departure.handle, source);
-        }
+        };
         if let Some(traffic_class) = departure.mark.written() {
             self.packets.set_mark(departure.handle, traffic_class);
         }
-        self.arriving.push((departure.finished.after(self.delay), departure.handle));
+        self.arriving.push((received_at, departure.handle));
     }
 
-    /// Counts a departure; returns the packet, which keeps its slot.
+    /// Counts a departure; returns the packet, which keeps its slot, and when it is received.
     #[inline]
-    fn count_departure(&mut self, departure: &Departure) -> Flight {
+    fn count_departure(&mut self, departure: &Departure) -> (Flight, Option<Instant>) {
         self.link.departed(departure, self.counting);
         let flight = self.flight(departure.handle);
         let source = flight.source as usize;
-        let received_at = departure.finished.after(self.delay);
+        let Some(received_at) = self.passage(departure, flight) else {
+            let meter = &mut self.meters[source];
+            meter.total[LEFT] += 1;
+            if self.counting {
+                add(&mut meter.dropped, flight.length);
+            }
+            return (flight, None);
+        };
         let counts = self.counts(received_at);
         let meter = &mut self.meters[source];
         meter.total[LEFT] += 1;
@@ -713,7 +726,19 @@ impl State<'_> {
             meter.received(flight.length, received_at.since(departure.arrived));
             meter.goodput(flight, &self.lanes[source]);
         }
-        flight
+        (flight, Some(received_at))
+    }
+
+    /// Returns when a packet that left is received; `None` if the bottleneck behind drops it.
+    #[inline(always)]
+    fn passage(&mut self, departure: &Departure, flight: Flight) -> Option<Instant> {
+        let sent = match &mut self.behind {
+            None => departure.finished,
+            Some(behind) => {
+                behind.pass(departure.finished, flight.length, flight.source as usize)?
+            }
+        };
+        Some(sent.after(self.delay))
     }
 
     /// Whether a packet that is received then counts in the report.
@@ -764,6 +789,11 @@ impl SourceMeter {
 
 /// The lanes of a connection's packets by their codepoint of ECN, which rules may ask for.
 type MarkedLanes = [Lane; 4];
+
+/// The bottleneck of a scenario, in operation.
+fn behind(scenario: &Scenario, window: Interval) -> Option<Box<RunningBehind>> {
+    scenario.behind.as_ref().map(|plan| Box::new(RunningBehind::new(plan, window)))
+}
 
 /// The lanes of connections by codepoint.
 fn marked_lanes(

@@ -3,6 +3,7 @@
 //! A scenario is a value, built in code or read from TOML. A value that is wrong by itself (an
 //! interval of zero, a packet without bytes) is refused where it is built.
 
+use crate::behind::Behind;
 use crate::change::PlanChange;
 use crate::network::plan::{Ends, Network};
 use crate::random::Random;
@@ -43,6 +44,8 @@ pub struct Scenario {
     /// Around the link a network, of which it is then the main outlet; its own delay counts there,
     /// not `delay`.
     pub network: Option<Box<Network>>,
+    /// The bottleneck behind the link, if there is one; in a network each outlet has its own.
+    pub behind: Option<Box<Behind>>,
     /// Random times by which another seed moves phases.
     pub jitter: Jitter,
 }

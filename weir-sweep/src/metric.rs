@@ -3,9 +3,12 @@
 //! `CLASS.rate` (bit/s), `CLASS.delay.p50|p90|p99|max|mean` (seconds), `CLASS.loss` (a part),
 //! `CLASS.drops` and `CLASS.backlog` (packets, the latter at the end), `link.utilisation` (a part),
 //! and of a source `source.NAME.goodput` (bit/s), `source.NAME.loss` and `source.NAME.delay.…`. In
-//! a network these classes and this link are the main outlet's; `link.NAME.CLASS.…` and
+//! a network these classes and this link are the main outlet's; `link.behind.used` (a part),
+//! `link.behind.p50|p95|p99` (seconds) and `link.behind.drops` are of the bottleneck behind a link,
+//! `source.NAME.behind.p95` is what packets of a source took there. `link.NAME.CLASS.…` and
 //! `link.NAME.utilisation` are those of a link, `link.NAME.back.…` those of its way back.
 
+use weir_sim::behind::{BehindDelays, BehindReport};
 use weir_sim::network::plan::Network;
 use weir_sim::report::Delays;
 use weir_sim::{Report, Scenario};
@@ -37,6 +40,17 @@ enum Figure {
     Drops,
     Backlog,
     Delay(Quantile),
+    Behind(Behind),
+}
+
+/// A figure of a bottleneck behind a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Behind {
+    Used,
+    Drops,
+    P50,
+    P95,
+    P99,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,8 +70,10 @@ impl Metric {
     pub fn parse(name: &str) -> Result<Self, String> {
         let metric =
             |subject, figure| Self { name: name.to_owned(), subject, figure, outlet: None };
-        if name == "link.utilisation" {
-            return Ok(metric(Subject::Link, Figure::Utilisation));
+        let of_link = FIGURES.iter().filter(|row| row.1.is_of_link());
+        let alone = |row: &&(&str, Figure)| name.strip_prefix(LINK) == Some(row.0);
+        if let Some((_, figure)) = of_link.clone().find(alone) {
+            return Ok(metric(Subject::Link, *figure));
         }
         let found = FIGURES.iter().find_map(|(end, figure)| {
             let subject = name.strip_suffix(end)?.strip_suffix('.')?;
@@ -78,8 +94,9 @@ impl Metric {
         let fits = match &subject {
             Subject::Source(_) => {
                 matches!(figure, Figure::Goodput | Figure::Loss | Figure::Delay(_))
+                    || matches!(figure, Figure::Behind(behind) if behind.is_delay())
             }
-            Subject::Class(of) if figure == Figure::Utilisation => of.starts_with(LINK),
+            Subject::Class(of) if figure.is_of_link() => of.starts_with(LINK),
             _ => figure != Figure::Goodput,
         };
         match fits {
@@ -101,7 +118,7 @@ impl Metric {
         {
             self.outlet = Some(outlet);
             self.subject = match (class, self.figure) {
-                ("", Figure::Utilisation) => Subject::Link,
+                ("", figure) if figure.is_of_link() => Subject::Link,
                 ("", _) => return Err(told(NO_CLASS.to_owned())),
                 (class, _) => Subject::Class(class.to_owned()),
             };
@@ -121,8 +138,8 @@ impl Metric {
             }
         };
         match found {
-            true if self.figure == Figure::Utilisation => {
-                Err(told("only a link has a utilisation".to_owned()))
+            true if self.figure.is_of_link() && !matches!(self.subject, Subject::Source(_)) => {
+                Err(told("only a link has this figure".to_owned()))
             }
             true => Ok(()),
             false => {
@@ -147,7 +164,13 @@ impl Metric {
             None => None,
         };
         match &self.subject {
-            Subject::Link => Some(outlet.map_or(report.link.utilisation, |own| own.utilisation)),
+            Subject::Link => {
+                let behind = outlet.map_or(&report.behind, |own| &own.behind).as_ref();
+                match self.figure {
+                    Figure::Behind(figure) => figure.of(behind?),
+                    _ => Some(outlet.map_or(report.link.utilisation, |own| own.utilisation)),
+                }
+            }
             Subject::Class(name) => {
                 let row = outlet.map_or_else(|| report.class(name), |own| own.class(name))?;
                 let (offered, dropped) = (row.offered.packets, row.dropped.total.packets);
@@ -157,7 +180,7 @@ impl Metric {
                     Figure::Drops => Some(dropped as f64),
                     Figure::Backlog => Some(row.backlog.packets as f64),
                     Figure::Delay(quantile) => delay(&row.delay, quantile),
-                    Figure::Utilisation | Figure::Goodput => None,
+                    Figure::Utilisation | Figure::Goodput | Figure::Behind(_) => None,
                 }
             }
             Subject::Source(name) => {
@@ -166,6 +189,10 @@ impl Metric {
                     Figure::Goodput => Some(row.goodput_bps as f64),
                     Figure::Loss => part(row.lost.packets, row.sent.packets),
                     Figure::Delay(quantile) => delay(&row.delay, quantile),
+                    Figure::Behind(figure) => {
+                        let rows = &report.behind.as_ref()?.sources;
+                        figure.quantile(&rows.iter().find(|row| row.name == *name)?.delay)
+                    }
                     _ => None,
                 }
             }
@@ -177,9 +204,43 @@ impl Metric {
         match self.figure {
             Figure::Rate | Figure::Goodput => ("Mbit/s", 1e-6),
             Figure::Delay(_) => ("ms", 1e3),
+            Figure::Behind(behind) if behind.is_delay() => ("ms", 1e3),
+            Figure::Behind(Behind::Used) => ("%", 100.0),
+            Figure::Behind(_) => ("packets", 1.0),
             Figure::Drops | Figure::Backlog => ("packets", 1.0),
             Figure::Utilisation | Figure::Loss => ("%", 100.0),
         }
+    }
+}
+
+impl Figure {
+    /// Whether links have it, and classes do not.
+    const fn is_of_link(self) -> bool {
+        matches!(self, Figure::Utilisation | Figure::Behind(_))
+    }
+}
+
+impl Behind {
+    const fn is_delay(self) -> bool {
+        matches!(self, Behind::P50 | Behind::P95 | Behind::P99)
+    }
+
+    fn of(self, report: &BehindReport) -> Option<f64> {
+        match self {
+            Behind::Used => Some(report.used),
+            Behind::Drops => Some(report.dropped as f64),
+            _ => self.quantile(&report.delay),
+        }
+    }
+
+    fn quantile(self, delays: &BehindDelays) -> Option<f64> {
+        let value = match self {
+            Behind::P50 => delays.p50,
+            Behind::P95 => delays.p95,
+            Behind::P99 => delays.p99,
+            Behind::Used | Behind::Drops => return None,
+        };
+        (delays.count > 0).then(|| value.as_nanos() as f64 / 1e9)
     }
 }
 
@@ -224,7 +285,12 @@ fn delay(delays: &Delays, quantile: Quantile) -> Option<f64> {
 }
 
 /// How a name ends, and what that is.
-const FIGURES: [(&str, Figure); 11] = [
+const FIGURES: [(&str, Figure); 16] = [
+    ("behind.used", Figure::Behind(Behind::Used)),
+    ("behind.drops", Figure::Behind(Behind::Drops)),
+    ("behind.p50", Figure::Behind(Behind::P50)),
+    ("behind.p95", Figure::Behind(Behind::P95)),
+    ("behind.p99", Figure::Behind(Behind::P99)),
     ("rate", Figure::Rate),
     ("delay.p50", Figure::Delay(Quantile::P50)),
     ("delay.p90", Figure::Delay(Quantile::P90)),

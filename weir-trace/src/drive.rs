@@ -14,7 +14,7 @@ use weir_core::link::{AnyLink, Arrival, Graft, LinkPlan};
 use weir_core::parameter::BuildError;
 use weir_core::queue::Reading;
 use weir_core::sched::RefitError;
-use weir_core::units::Instant;
+use weir_core::units::{Instant, Rate};
 
 /// A link, and when it acts by itself next.
 pub struct Drive {
@@ -106,6 +106,12 @@ impl Drive {
         self.due = (self.link.backlog() > 0).then_some(instant);
     }
 
+    /// Sends at another rate from `at` on, up to which it has been served: [`AnyLink::set_rate`].
+    pub fn set_rate(&mut self, at: Instant, rate: Rate) {
+        self.link.set_rate(at, rate);
+        self.due = (self.link.backlog() > 0).then_some(at);
+    }
+
     /// Drops what came before the instant of its leaf: [`AnyLink::drop_older`].
     pub fn drop_older(&mut self, oldest: &dyn Fn(LeafId) -> Instant) {
         self.link.drop_older(oldest);
@@ -149,7 +155,7 @@ mod tests {
     use weir_core::link::Packet;
     use weir_core::parameter::Params;
     use weir_core::sched::{ClassSpec, Tree};
-    use weir_core::units::{Bytes, Rate};
+    use weir_core::units::Bytes;
 
     /// Offers `arrivals` (µs, bytes) to 8 Mbit/s, a byte a microsecond, with a driver's buffer of
     /// `buffer` bytes; departures are in µs.

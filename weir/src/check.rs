@@ -202,7 +202,7 @@ impl Row {
 
     fn of_way(direction: &Direction) -> Vec<Self> {
         let named = |row| Self { direction: Some(direction.name.clone()), ..row };
-        Self::of_policy(&direction.policy).into_iter().map(named).collect()
+        Self::of_policy(&direction.policy_with_trains()).into_iter().map(named).collect()
     }
 }
 

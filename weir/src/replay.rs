@@ -135,7 +135,7 @@ impl Replay {
             written.map_err(|error| error.to_string()).and_then(WholeFile::keep)?;
         }
         if let Some(timeline) = outputs.timeline {
-            files.write(&[self.tracks(policy, timeline)], None)?;
+            files.write(&[self.tracks(policy, timeline)], Vec::new())?;
         }
         Ok(report)
     }

@@ -272,7 +272,9 @@ impl Sim {
         record.map(|record| self.end_record(record, output)).transpose()?;
         rows.map(Rows::finish).transpose()?;
         let tracks = timelines.map(Timelines::finish);
-        tracks.map(|tracks| files.write(&tracks, report.segments.as_ref())).transpose()?;
+        let segments = report.segments.as_ref().map(weir_show::segments::part);
+        let parts = segments.into_iter().chain(weir_show::behind::parts(&report)).collect();
+        tracks.map(|tracks| files.write(&tracks, parts)).transpose()?;
         self.write(&report, output)?;
         match output.format {
             Format::Json => output.text(&report.to_json()),

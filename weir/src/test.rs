@@ -105,7 +105,7 @@ impl Test {
             let drawn =
                 scenarios.iter().map(|(under, scenario)| tracks(under, scenario, &promises));
             let drawn: Vec<Tracks> = drawn.collect::<Result<_, _>>().map_err(refuse)?;
-            files.write(&drawn, None).map_err(refuse)?;
+            files.write(&drawn, Vec::new()).map_err(refuse)?;
         }
         Ok(print(output, policy, Tested { file: name, runs: self.runs, kept: 0, promises }))
     }

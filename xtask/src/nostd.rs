@@ -1,4 +1,5 @@
-//! Proves that `weir-core` and `weir-tcp` need no `std`, by checking them where none can be found.
+//! Proves that `weir-core`, `weir-tcp` and `weir-autorate` need no `std`, by checking them where
+//! none can be found.
 //!
 //! A `#![no_std]` line proves little, since any file may still say `extern crate std`. So they
 //! are built against a sysroot that holds only the compiler's own `core` and `alloc`. This needs no
@@ -21,6 +22,7 @@ pub fn prove(root: &Path) -> Result<String, String> {
     let status = Command::new("cargo")
         .current_dir(root)
         .args(["check", "--locked", "--package", "weir-core", "--package", "weir-tcp"])
+        .args(["--package", "weir-autorate"])
         .args(["--target", &host])
         .arg("--target-dir")
         .arg(target.join("build"))
@@ -30,7 +32,7 @@ pub fn prove(root: &Path) -> Result<String, String> {
     if !status.success() {
         return Err("a crate does not build where only `core` and `alloc` exist".into());
     }
-    Ok("weir-core and weir-tcp build without `std`".into())
+    Ok("weir-core, weir-tcp and weir-autorate build without `std`".into())
 }
 
 /// Makes a sysroot of links to the compiler's `core` and `alloc`.

@@ -75,6 +75,7 @@ fn scenario(policy: &Policy, duration: Duration) -> Scenario {
         sources,
         changes: Vec::new(),
         network: None,
+        behind: None,
         jitter: Jitter::default(),
     }
 }

@@ -23,8 +23,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_host::peer;
@@ -48,7 +48,7 @@ pub struct Server {
 pub(crate) struct Shared {
     pub service: Service,
     /// Whether an answer of very many classes is under way.
-    large: AtomicBool,
+    large: Turn,
     /// Clients that read events as they happen.
     streams: Arc<AtomicUsize>,
     /// Connections that act for clients of the API.
@@ -182,7 +182,7 @@ fn accept(listener: &UnixListener, clients: &mut Vec<Client>, shared: &Arc<Share
 
 impl Shared {
     pub(crate) fn of(service: Service) -> Self {
-        let (large, streams) = (AtomicBool::new(false), Arc::default());
+        let (large, streams) = (Turn::default(), Arc::default());
         Self { service, large, streams, on_behalf: Arc::default() }
     }
 
@@ -257,9 +257,17 @@ impl Shared {
         (self.on_behalf.fetch_add(1, Ordering::Relaxed) < BEHALF_MAX).then_some(slot)
     }
 
-    /// Returns a guard of the one large answer at a time, if there is none.
+    /// Returns a guard of the one large answer at a time, if there is none. The one before ends
+    /// shortly after its client has it, and that client may already ask for the next.
     fn begin_large(&self) -> Option<Large<'_>> {
-        (!self.large.swap(true, Ordering::Acquire)).then_some(Large(&self.large))
+        let taken = self.large.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.large.given_back.wait_timeout_while(taken, LARGE_WAIT, |taken| *taken);
+        let (mut taken, late) = waited.unwrap_or_else(PoisonError::into_inner);
+        if late.timed_out() {
+            return None;
+        }
+        *taken = true;
+        Some(Large(&self.large))
     }
 }
 
@@ -273,15 +281,25 @@ impl Drop for Slot {
     }
 }
 
+/// The turn of large answers, one at a time.
+#[derive(Default)]
+struct Turn {
+    taken: Mutex<bool>,
+    given_back: Condvar,
+}
+
 /// Lets the next large answer begin when it is dropped.
-pub(crate) struct Large<'a>(&'a AtomicBool);
+pub(crate) struct Large<'a>(&'a Turn);
 
 impl Drop for Large<'_> {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        *self.0.taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.given_back.notify_one();
     }
 }
 
+/// How long a large answer waits for the one before it, at most.
+const LARGE_WAIT: Duration = Duration::from_secs(1);
 /// Bound: characters of a refusal that the event tells; the rest is cut off. The gateway tells its
 /// own, and may have been taken over.
 const REFUSAL_MAX: usize = 400;

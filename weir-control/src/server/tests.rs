@@ -8,8 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use weir_core::classify::InterfaceId;
 use weir_host::wait::WaitPolicy;
 use weir_link::bridge::{Bridge, BridgeConfig, BridgePort, LaneConfig, PortSource};
@@ -293,6 +292,12 @@ fn one_very_large_answer_at_a_time(scene: &Scene) {
     assert!(error.contains("try again, or ask for fewer"), "{error}");
     scene.status().expect("others are served");
     assert_eq!(scene.refusals(1)[0].cause, Cause::Busy);
+    let next = std::thread::scope(|scope| {
+        let next = scope.spawn(|| client::status(&scene.path(), &query).map(|_| ()));
+        drop(first);
+        next.join().expect("the client ends")
+    });
+    next.expect("it has its turn when the first is gone");
 }
 
 /// Bytes of this process in memory.

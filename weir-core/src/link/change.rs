@@ -8,6 +8,7 @@
 //! an heir, in the order of arrival. Invariant: a packet is lost only where the new limit of its
 //! leaf, or of the link, has no room for it; then it is counted as dropped.
 
+use super::clock::SchedulerClock;
 use super::explain::Explainer;
 use super::line::Line;
 use super::{AnyLink, Link, LinkPlan};
@@ -54,6 +55,7 @@ pub struct Estate {
     queues: Queues,
     police: Option<Box<Police>>,
     line: Line,
+    clock: SchedulerClock,
     now: Instant,
     dropped: Vec<Dropped>,
     retired: LeafAccount,
@@ -184,6 +186,7 @@ impl<S: Discipline> Link<S> {
             queues: self.queues,
             police: self.police,
             line: self.line,
+            clock: self.clock,
             now: self.now,
             dropped: self.dropped,
             retired: self.retired,
@@ -200,6 +203,7 @@ impl<S: Discipline> Link<S> {
         let waited = estate.queues.packets() as usize;
         (self.now, self.due) = (now, now);
         self.line.forfeit_before(estate.line.finished());
+        self.clock.follow(now, &estate.clock);
         core::mem::swap(&mut self.dropped, &mut estate.dropped);
         let dropped = self.dropped.len();
         // Before their droppers are replaced, which may define the packets' order.
@@ -211,7 +215,7 @@ impl<S: Discipline> Link<S> {
         }
         self.retired = retired(&estate.queues, &handover.gone, estate.retired);
         if let Some(old) = estate.scheduler.downcast_ref::<S>() {
-            self.scheduler.inherit(now, old, kin);
+            self.scheduler.inherit(self.at(now), old, kin);
             // Packets still on the wire are charged to the leaves that stay.
             let stays = |&(finished, before, length): &(Instant, LeafId, Bytes)| {
                 Some((finished, kin.new_leaf(before)?, length))
@@ -283,7 +287,7 @@ impl<S: Discipline> Link<S> {
     fn resume(&mut self, now: Instant, row: &Waiting, limit: PackedLimit) {
         let Waiting { leaf, whole, entry } = *row;
         if whole {
-            self.scheduler.offered(now, leaf);
+            self.scheduler.offered(self.at(now), leaf);
             return self.queued(now, leaf, &entry, true);
         }
         // A limit that leaves share is enforced at the end.
@@ -305,7 +309,7 @@ impl<S: Discipline> Link<S> {
             self.refuse(now, leaf, &entry, DropReason::Reconfigured);
             return;
         }
-        self.scheduler.offered(now, leaf);
+        self.scheduler.offered(self.at(now), leaf);
         let was_empty = self.queues.push(leaf, &entry);
         self.queued(now, leaf, &entry, was_empty);
     }

@@ -21,6 +21,7 @@ impl<S: Discipline> Link<S> {
             framing: _,
             charge: _,
             line,
+            clock,
             now,
             due,
             explainer,
@@ -33,6 +34,7 @@ impl<S: Discipline> Link<S> {
             now.save(to);
             due.save(to);
             line.save(to);
+            clock.save(to);
             queues.save(to);
             scheduler.save(to);
             if let Some(police) = police {
@@ -54,6 +56,9 @@ impl<S: Discipline> Link<S> {
         self.now.load(from)?;
         self.due.load(from)?;
         self.line.load(from)?;
+        self.clock.load(from)?;
+        self.clock.fit();
+        self.line.set_rate(self.clock.rate());
         self.queues.load(from)?;
         self.scheduler.load(from)?;
         if let Some(police) = &mut self.police {
@@ -96,7 +101,7 @@ impl<S: Discipline> Link<S> {
         let packets: Vec<u32> =
             all().map(|leaf| self.queues.backlog(leaf).packets as u32).collect();
         let arrived = heads.iter().flatten().all(|head| head.arrived <= self.now);
-        let waiting = Waiting { now: self.now, heads: &heads, packets: &packets };
+        let waiting = Waiting { now: self.at(self.now), heads: &heads, packets: &packets };
         let agrees = arrived && self.scheduler.agrees(&waiting);
         if agrees { Ok(()) } else { Err(StateError::Invalid("scheduler")) }
     }

@@ -9,7 +9,7 @@ use super::Link;
 use crate::event::DropReason;
 use crate::ids::{ClassId, Handle, LeafId};
 use crate::queue::QueueEntry;
-use crate::sched::{Discipline, Explains, Regulation, Why};
+use crate::sched::{Discipline, Regulation, Why};
 use crate::state::state;
 use crate::units::{Duration, Instant};
 use alloc::vec::Vec;
@@ -185,8 +185,10 @@ impl<S: Discipline> Link<S> {
     /// Records the sojourn of the first packet of `leaf`, which was selected and not charged yet.
     #[inline(never)]
     pub(super) fn explain_sent(&mut self, now: Instant, leaf: LeafId, entry: &QueueEntry) {
+        let Some(explainer) = &self.explainer else { return };
+        let from = explainer.line_free(leaf);
+        let why = self.why(now, leaf, from);
         let Some(explainer) = &mut self.explainer else { return };
-        let why = why(&self.scheduler, now, leaf, explainer.line_free(leaf));
         explainer.sent(now, leaf, entry, why);
     }
 
@@ -199,22 +201,25 @@ impl<S: Discipline> Link<S> {
         entry: &QueueEntry,
         reason: DropReason,
     ) {
+        let Some(explainer) = &self.explainer else { return };
+        let from = explainer.line_free(leaf);
+        let why = self.why(now, leaf, from);
         let Some(explainer) = &mut self.explainer else { return };
-        let why = why(&self.scheduler, now, leaf, explainer.line_free(leaf));
         explainer.dropped(now, leaf, entry, why, reason);
         explainer.first(now, leaf, self.line.ready_at());
     }
-}
 
-/// Returns why the first packet of `leaf` has waited since `from`.
-#[inline]
-fn why(scheduler: &impl Explains, now: Instant, leaf: LeafId, from: Instant) -> Why {
-    let why = scheduler.why(now, leaf, from);
-    debug_assert!(
-        why.agrees_from(from, scheduler.why(now, leaf, Instant::ZERO)),
-        "what is left out ended before {from:?}: {why:?}"
-    );
-    why
+    /// Returns why the first packet of `leaf` has waited since `from`, by the link's time.
+    #[inline]
+    fn why(&self, now: Instant, leaf: LeafId, from: Instant) -> Why {
+        let (now, from) = (self.at(now), self.at(from));
+        let why = self.scheduler.why(now, leaf, from);
+        debug_assert!(
+            why.agrees_from(from, self.scheduler.why(now, leaf, Instant::ZERO)),
+            "what is left out ended before {from:?}: {why:?}"
+        );
+        Why { released: self.instant(why.released), ..why }
+    }
 }
 
 /// The facts from which the parts of a sojourn follow.

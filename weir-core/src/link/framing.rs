@@ -1,5 +1,7 @@
 //! How the length on the wire follows from the length of a frame, and the framings with a name.
 
+use crate::packet::Packet;
+
 /// How the length on the wire follows from the length of a frame without its check sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Framing {
@@ -62,6 +64,20 @@ impl Framing {
 
     const fn plain(added: i32, minimum: u32) -> Framing {
         Framing { added, minimum, coding: Coding::Plain }
+    }
+
+    /// Returns the length on the wire of a packet, the sum of its frames where it is a train.
+    #[inline(always)]
+    pub const fn wire_length_of(self, packet: &Packet) -> u32 {
+        if packet.train == 0 { self.wire_length(packet.length) } else { self.train_length(packet) }
+    }
+
+    #[cold]
+    const fn train_length(self, packet: &Packet) -> u32 {
+        let (each, before_last) = (packet.train as u32, packet.frames() - 1);
+        let last = packet.length.saturating_sub(before_last.saturating_mul(each));
+        let first = self.wire_length(each).saturating_mul(before_last);
+        first.saturating_add(self.wire_length(last))
     }
 
     /// Returns the length on the wire of a frame of `length` bytes, at least 1.

@@ -326,8 +326,11 @@ impl<S: Discipline> Link<S> {
         if head.is_some() {
             self.leave(now, leaf);
         }
-        let done =
-            if is_tuned { self.scheduler.refit(now, &plan.tree, leaf, refit) } else { Ok(()) };
+        let done = if is_tuned {
+            self.scheduler.refit(self.at(now), &plan.tree, leaf, refit)
+        } else {
+            Ok(())
+        };
         if let (Ok(()), Some(dropper)) = (&done, dropper) {
             spare.dropper = self.queues.set_dropper(leaf, dropper);
         }
@@ -402,19 +405,19 @@ impl<S: Discipline> Link<S> {
     fn leave(&mut self, now: Instant, leaf: LeafId) {
         if S::CALLS.per_packet {
             for _ in 1..self.queues.backlog(leaf).packets {
-                self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
+                self.scheduler.head_changed(self.at(now), leaf, self.queues.head(leaf));
             }
         }
-        self.scheduler.head_changed(now, leaf, None);
+        self.scheduler.head_changed(self.at(now), leaf, None);
     }
 
     /// Notifies the scheduler again of the packets of `leaf`.
     fn rejoin(&mut self, now: Instant, leaf: LeafId) {
         let Some(head) = self.queues.head(leaf) else { return };
-        self.scheduler.enqueued(now, leaf, head);
+        self.scheduler.enqueued(self.at(now), leaf, head);
         if S::CALLS.per_packet {
             let behind = self.queues.backlog(leaf).packets - 1;
-            (0..behind).for_each(|_| self.scheduler.joined(now, leaf, head.length));
+            (0..behind).for_each(|_| self.scheduler.joined(self.at(now), leaf, head.length));
         }
     }
 

@@ -19,6 +19,9 @@ pub(super) struct Line {
     pace: Pace,
     /// How long before it falls idle it takes another packet.
     lead: Duration,
+    /// The lead once it was handed another packet: the time that `buffer` takes at `pace`.
+    lead_next: Duration,
+    buffer: Bytes,
 }
 
 impl Line {
@@ -26,7 +29,22 @@ impl Line {
     pub(super) const fn new(rate: Rate, buffer: Bytes) -> Self {
         let lead = rate.transmit_time(buffer);
         let start = Instant::ZERO;
-        Self { finished: start, since: start, busy: 0, pace: Pace::of(rate), lead }
+        Self {
+            finished: start,
+            since: start,
+            busy: 0,
+            pace: Pace::of(rate),
+            lead,
+            lead_next: lead,
+            buffer,
+        }
+    }
+
+    /// Sends what it is handed from now on at `rate`. What it was handed before is sent when it
+    /// said, so no packet finishes before an earlier one.
+    pub(super) fn set_rate(&mut self, rate: Rate) {
+        self.pace = Pace::of(rate);
+        self.lead_next = rate.transmit_time(self.buffer);
     }
 
     /// Returns when the line has room for another packet.
@@ -61,6 +79,7 @@ impl Line {
             "a packet never shortens what the line has to send"
         );
         self.finished = finished;
+        self.lead = self.lead_next;
         finished
     }
 
@@ -99,7 +118,7 @@ const fn end_of_time() -> Instant {
     Instant::MAX
 }
 
-state!(Line { finished, since, busy; kept: pace, lead; check: Line::is_sound });
+state!(Line { finished, since, busy, lead; kept: pace, lead_next, buffer; check: Line::is_sound });
 
 #[cfg(test)]
 mod tests {

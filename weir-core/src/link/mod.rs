@@ -7,6 +7,7 @@
 
 pub mod change;
 mod checkpoint;
+mod clock;
 pub mod explain;
 mod framing;
 pub mod graft;
@@ -35,10 +36,11 @@ use crate::police::Police;
 use crate::queue::{HostAccounts, Queues, Reading};
 use crate::sched::{Borrowed, Discipline, RefitError, Regulation};
 use crate::state::{Reader, StateError, Writer};
-use crate::units::{Bytes, Instant};
+use crate::units::{Bytes, Instant, Rate};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use clock::SchedulerClock;
 use explain::Explainer;
 use line::Line;
 
@@ -81,6 +83,22 @@ pub trait AnyLink: Send {
     /// Gives up what the line could have sent before `instant`: after a stall, the line starts anew
     /// instead of sending the whole lag at once.
     fn forfeit_before(&mut self, instant: Instant);
+
+    /// Sends at `rate` from `now` on; whoever lets what was due before leave first serves up to
+    /// `now` first. Costs the same whatever the number of classes and packets, loses none, and
+    /// keeps the state of scheduler and droppers. All rates, ceilings and curves of the plan scale
+    /// by `rate` over the rate of the plan: shares stay as they are, bursts keep their bytes, and
+    /// what takes a class some time at the rate of the plan takes it as much longer as the link is
+    /// slower. Droppers, limits and police stay as planned. A packet that the line was handed
+    /// before keeps the instant at which it is sent. A [`Change`] of the plan sets the rate of the
+    /// new plan.
+    ///
+    /// # Panics
+    /// When `now` is before that of an earlier call.
+    fn set_rate(&mut self, now: Instant, rate: Rate);
+
+    /// Returns the rate at which it sends: that of its plan, or the last that was set.
+    fn rate(&self) -> Rate;
 
     /// Drops the first packets of each leaf that arrived before the instant that `oldest` returns
     /// for it: after a stall, new packets do not wait behind those that are of no use any more.
@@ -176,6 +194,7 @@ pub struct Link<S> {
     framing: Framing,
     charge: Charge,
     line: Line,
+    clock: SchedulerClock,
     now: Instant,
     /// No packet leaves before this instant.
     due: Instant,
@@ -214,6 +233,7 @@ impl<S: Discipline> Link<S> {
             framing: plan.framing,
             charge: plan.charge,
             line: Line::new(plan.tree.rate(), plan.buffer),
+            clock: SchedulerClock::new(plan.tree.rate()),
             now: Instant::ZERO,
             due: Instant::ZERO,
             explainer: None,
@@ -240,6 +260,18 @@ impl<S: Discipline> Link<S> {
         self.due = self.due.max(now);
     }
 
+    /// Returns what the scheduler's clock shows at `now`.
+    #[inline(always)]
+    fn at(&self, now: Instant) -> Instant {
+        if S::CALLS.compares_ages { now } else { self.clock.at(now) }
+    }
+
+    /// Returns when the scheduler's clock shows `instant`.
+    #[inline(always)]
+    fn instant(&self, instant: Instant) -> Instant {
+        if S::CALLS.compares_ages { instant } else { self.clock.instant(instant) }
+    }
+
     /// Notifies the scheduler of each packet that has left the wire by `now`, at its own instant.
     fn complete(&mut self, now: Instant) {
         while let Some(&(finished, leaf, length)) = self.leaving.front() {
@@ -247,7 +279,7 @@ impl<S: Discipline> Link<S> {
                 return;
             }
             self.leaving.pop_front();
-            self.scheduler.completed(finished, leaf, length);
+            self.scheduler.completed(self.at(finished), leaf, length);
         }
     }
 }
@@ -283,6 +315,22 @@ impl<S: Discipline> AnyLink for Link<S> {
     fn forfeit_before(&mut self, instant: Instant) {
         self.skip_to(self.now.max(instant));
         self.line.forfeit_before(instant);
+    }
+
+    fn set_rate(&mut self, now: Instant, rate: Rate) {
+        assert!(now >= self.now, "time never goes back");
+        if rate == self.clock.rate() {
+            return;
+        }
+        self.skip_to(now);
+        self.clock.set_rate(now, rate);
+        self.line.set_rate(rate);
+        // A packet may leave earlier now than it was due.
+        self.due = now;
+    }
+
+    fn rate(&self) -> Rate {
+        self.clock.rate()
     }
 
     fn drop_older(&mut self, oldest: &dyn Fn(LeafId) -> Instant) {
@@ -330,8 +378,9 @@ impl<S: Discipline> AnyLink for Link<S> {
         if self.queues.head(leaf).is_none() {
             return Regulation::None;
         }
-        let why = self.scheduler.why(now, leaf, now);
-        if why.released > now { why.regulation } else { Regulation::None }
+        let at = self.at(now);
+        let why = self.scheduler.why(at, leaf, at);
+        if why.released > at { why.regulation } else { Regulation::None }
     }
 
     fn reading(&self, leaf: LeafId) -> Option<Reading> {

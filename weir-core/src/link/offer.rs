@@ -26,7 +26,7 @@ impl<S: Discipline> Link<S> {
         if self.police.is_some() && !self.passes_police(now, leaf, packet.meter, &mut entry) {
             return self.refuse(now, leaf, &entry, DropReason::Policed);
         }
-        self.scheduler.offered(now, leaf);
+        self.scheduler.offered(self.at(now), leaf);
         let Some(was_empty) = self.queues.push_without_dropper(leaf, &entry) else {
             return self.admit(now, leaf, (packet.host, packet.flow), entry);
         };
@@ -42,7 +42,7 @@ impl<S: Discipline> Link<S> {
 
     #[inline(always)]
     fn entry(&self, now: Instant, packet: &Packet) -> QueueEntry {
-        let wire = self.framing.wire_length(packet.length);
+        let wire = self.framing.wire_length_of(packet);
         let charged = match self.charge {
             Charge::Wire => wire,
             Charge::Frame => packet.length.max(1),
@@ -61,9 +61,9 @@ impl<S: Discipline> Link<S> {
         was_empty: bool,
     ) {
         if !was_empty {
-            return self.scheduler.joined(now, leaf, entry.charged());
+            return self.scheduler.joined(self.at(now), leaf, entry.charged());
         }
-        self.scheduler.enqueued(now, leaf, entry.head());
+        self.scheduler.enqueued(self.at(now), leaf, entry.head());
         if let Some(explainer) = &mut self.explainer {
             explainer.first(now, leaf, self.line.ready_at());
         }
@@ -95,10 +95,10 @@ impl<S: Discipline> Link<S> {
         &mut self,
         now: Instant,
         leaf: LeafId,
-        (host, flow): (Host, u32),
+        host_and_flow: (Host, u32),
         mut entry: QueueEntry,
     ) -> Verdict {
-        entry.label.assign(self.queues.flow(leaf, host, flow));
+        entry.label = self.queues.label(leaf, entry.label, host_and_flow);
         let mut evicted = false;
         let mut admission = self.queues.admit(now, leaf, &entry);
         loop {
@@ -166,7 +166,7 @@ impl<S: Discipline> Link<S> {
         // A leaf that was emptied for the arriving packet keeps its turn: if the scheduler were
         // notified that it is empty, a round robin would put the leaf at the end with every
         // arrival, and it would starve.
-        self.scheduler.head_changed(now, leaf, Some(first.unwrap_or(arriving)));
+        self.scheduler.head_changed(self.at(now), leaf, Some(first.unwrap_or(arriving)));
     }
 
     /// Drops a packet of `leaf` for which no other one comes in.
@@ -187,7 +187,7 @@ impl<S: Discipline> Link<S> {
         let (entry, next) = self.queues.evict(leaf, 0, reason);
         self.queues.check_emptied(now, leaf);
         self.report_drop(now, leaf, &entry, reason);
-        self.scheduler.head_changed(now, leaf, next);
+        self.scheduler.head_changed(self.at(now), leaf, next);
     }
 
     /// Drops a packet that was not queued.
@@ -258,6 +258,6 @@ impl<S: Discipline> Link<S> {
         if let Some(explainer) = &mut self.explainer {
             explainer.dropped_behind(now, leaf, &entry, reason);
         }
-        self.scheduler.head_changed(now, leaf, self.queues.head(leaf));
+        self.scheduler.head_changed(self.at(now), leaf, self.queues.head(leaf));
     }
 }

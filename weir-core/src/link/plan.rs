@@ -2,6 +2,7 @@
 
 use super::{AnyLink, Framing, Link};
 use crate::ids::{LeafId, MeterId};
+use crate::packet::Packet;
 use crate::parameter::BuildError;
 use crate::police::MeterPlan;
 use crate::queue::QueuePlan;
@@ -81,6 +82,14 @@ impl LinkPlan {
     /// Returns the bytes that the link charges for a frame of `length` bytes, at least 1.
     pub const fn charged(&self, length: u32) -> u32 {
         self.charge.of(self.framing, length)
+    }
+
+    /// Returns the bytes that the link charges for a packet, at least 1.
+    pub const fn charged_for(&self, packet: &Packet) -> u32 {
+        match self.charge {
+            Charge::Wire => self.framing.wire_length_of(packet),
+            Charge::Frame => self.charge.of(self.framing, packet.length),
+        }
     }
 
     /// Returns a number that another plan has too only by an accident of one in 2^64: checkpoints

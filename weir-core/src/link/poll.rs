@@ -20,7 +20,7 @@ impl<S: Discipline> Link<S> {
         }
         // Terminates: each further round drops a packet.
         while self.queues.packets() > 0 {
-            match self.scheduler.select(now) {
+            match self.scheduler.select(self.at(now)) {
                 Selection::Leaf(leaf) => {
                     debug_assert!(
                         self.queues.head(leaf).is_some(),
@@ -37,7 +37,7 @@ impl<S: Discipline> Link<S> {
                     {
                         continue;
                     }
-                    self.due = self.wait_until(now, instant);
+                    self.due = self.wait_until(now, self.instant(instant));
                     return Poll::At(self.due);
                 }
                 Selection::Idle => panic!("packets wait, but the scheduler knows of none"),
@@ -111,7 +111,7 @@ impl<S: Discipline> Link<S> {
         if self.explainer.is_some() {
             self.explain_sent(now, leaf, entry);
         }
-        self.scheduler.charge(now, leaf, entry.charged(), next);
+        self.scheduler.charge(self.at(now), leaf, entry.charged(), next);
         self.line.begin(now);
         let finished = self.line.send(entry.wire);
         assert!(finished >= now, "the line sends a packet after it was handed it");

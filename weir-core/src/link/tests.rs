@@ -103,6 +103,28 @@ fn wire_lengths_follow_the_framing() {
     }
 }
 
+/// A train is charged as the frames that it is: bytes of it all and of each frame but the last,
+/// and the lengths of the frames.
+#[test]
+fn a_train_has_the_length_of_its_frames_on_the_wire() {
+    let rows: [(u32, u16, &[u32]); 6] = [
+        (1514, 0, &[1514]),
+        (1514, 1514, &[1514]),
+        (3028, 1514, &[1514, 1514]),
+        (3082, 1514, &[1514, 1514, 54]),
+        (60, 7, &[7, 7, 7, 7, 7, 7, 7, 7, 4]),
+        (0, 1514, &[0]),
+    ];
+    for (length, train, frames) in rows {
+        let packet = Packet { train, ..packet(0, length) };
+        assert_eq!(packet.frames() as usize, frames.len(), "{length} {train}");
+        for (_, framing) in Framing::PRESETS {
+            let wire = frames.iter().map(|frame| framing.wire_length(*frame)).sum::<u32>();
+            assert_eq!(framing.wire_length_of(&packet), wire, "{framing:?} {length} {train}");
+        }
+    }
+}
+
 #[test]
 fn the_buffer_lets_packets_out_ahead_of_the_line() {
     let mut plan = LinkPlan::new("fifo", {

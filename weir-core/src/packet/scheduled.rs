@@ -10,8 +10,11 @@ use crate::units::{Bytes, Instant};
 pub struct Packet {
     /// The caller's id of the packet.
     pub handle: Handle,
-    /// The length of the frame, without its check sequence.
+    /// The length of the frame, without its check sequence; of a train, that of all its frames.
     pub length: u32,
+    /// Where the packet is a train, frames that one super-packet was cut into and that pass as one:
+    /// the length of each frame but the last, which is no longer. 0 for a packet of one frame.
+    pub train: u16,
     /// A number that is equal for all packets of a flow and usually differs between flows, for
     /// droppers that separate flows.
     pub flow: u32,
@@ -26,7 +29,15 @@ pub struct Packet {
 impl Packet {
     /// A packet without a flow or a traffic class of its own.
     pub const fn new(handle: Handle, length: u32) -> Self {
-        Self { handle, length, flow: 0, host: Host::NONE, traffic_class: 0, meter: None }
+        Self { handle, length, train: 0, flow: 0, host: Host::NONE, traffic_class: 0, meter: None }
+    }
+
+    /// Returns how many frames it is, at least 1.
+    pub const fn frames(&self) -> u32 {
+        if self.train == 0 || self.length == 0 {
+            return 1;
+        }
+        self.length.div_ceil(self.train as u32)
     }
 }
 

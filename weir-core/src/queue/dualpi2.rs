@@ -302,7 +302,7 @@ impl State {
         let moved = match law.rules {
             Rules::Rfc9332 => {
                 let gained = i128::from(law.alpha) * above + i128::from(law.beta) * change;
-                (gained << 40) / SECOND << 8
+                ((gained << 40) / SECOND) << 8
             }
             Rules::Linux => {
                 let gained = law.scaled(law.alpha) * above + law.scaled(law.beta) * change;

@@ -8,7 +8,7 @@
 
 use super::proportional_delay::{DDP, ESTIMATOR, G, GAMMA, ProportionalDelay, RATIO};
 use super::{
-    Changes, Cost, Descriptor, Discipline, Explains, Kin, Promises, Service, Tree, Waiting,
+    Calls, Changes, Cost, Descriptor, Discipline, Explains, Kin, Promises, Service, Tree, Waiting,
 };
 use crate::parameter::{BuildError, Kind, Parameter, Scope};
 use crate::units::{Dimension, Duration, Instant};
@@ -29,6 +29,8 @@ impl Discipline for Dbhpd {
             cost: Cost::Linear,
         },
     };
+
+    const CALLS: Calls = Calls { compares_ages: true, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         let params = tree.params();

@@ -6,7 +6,7 @@
 //! waits.
 
 use super::proportional_delay::{DDP, ESTIMATOR, G, GAMMA, ProportionalDelay, RATIO};
-use super::{Changes, Cost, Descriptor, Discipline, Explains, Kin, Promises, Tree, Waiting};
+use super::{Calls, Changes, Cost, Descriptor, Discipline, Explains, Kin, Promises, Tree, Waiting};
 use crate::parameter::BuildError;
 use crate::units::{Duration, Instant};
 
@@ -26,6 +26,8 @@ impl Discipline for Hpd {
             cost: Cost::Linear,
         },
     };
+
+    const CALLS: Calls = Calls { compares_ages: true, ..Calls::DEFAULT };
 
     fn build(tree: &Tree) -> Result<Self, BuildError> {
         Ok(Self::new(tree, Duration::ZERO))

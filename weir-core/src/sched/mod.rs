@@ -155,6 +155,9 @@ pub struct Calls {
     /// [`Scheduler::joined`]. If not, that method does nothing, and a queue moves to a new plan as
     /// it is.
     pub per_packet: bool,
+    /// Whether it compares the ages of packets, and no rate: then its clock is the link's, also
+    /// where the link has another rate than its plan.
+    pub compares_ages: bool,
 }
 
 impl Calls {
@@ -165,6 +168,7 @@ impl Calls {
         polls_empty_leaves: false,
         passes_empty_leaves: false,
         per_packet: false,
+        compares_ages: false,
     };
 }
 

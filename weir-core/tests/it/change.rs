@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use common::{Random, plan_with_places, random_graft, random_length};
+use common::{Random, plan_with_places, random_graft, random_length, random_rate};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::change::Change;
 use weir_core::event::{DropReason, Verdict};
@@ -99,6 +99,10 @@ impl Load {
         let gap = self.plan.tree.rate().transmit_time(Bytes::new(1_000)).as_nanos();
         let gap = gap.clamp(1, 1 << 40);
         self.now = self.now.after(Duration::from_nanos(self.random.wide(1, 4 * gap)));
+        if self.random.one_in(8) {
+            let rate = random_rate(&mut self.random, &self.plan);
+            self.link.set_rate(self.now, rate);
+        }
         let mut departures = Vec::new();
         self.link.advance(self.now, &mut departures);
         for departure in departures {

@@ -7,7 +7,7 @@
 use crate::common;
 
 use common::{Random, plan_with_places, random_graft};
-use common::{random_length, random_meter_id, random_plan, random_tree, seeds};
+use common::{random_length, random_meter_id, random_plan, random_rate, random_tree, seeds};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir_core::account::LeafAccount;
 use weir_core::change::Change;
@@ -19,7 +19,7 @@ use weir_core::packet::Host;
 use weir_core::queue::QueuePlan;
 use weir_core::sched::{Entry, SCHEDULERS};
 use weir_core::state::{Reader, StateError, Writer, forge};
-use weir_core::units::{Bytes, Duration, Instant};
+use weir_core::units::{Bytes, Duration, Instant, Rate};
 
 /// Calls before the checkpoint, at most, and after it.
 const CALLS: u64 = 120;
@@ -52,6 +52,7 @@ enum Call {
     Poll,
     Serve(Vec<Arrival>),
     Forfeit(Instant),
+    SetRate(Rate),
     DropOlder(Instant),
     Explain(bool),
     TakeDropped,
@@ -95,7 +96,7 @@ impl Driver {
     }
 
     fn call(&mut self) -> Call {
-        match self.random.between(0, 19) {
+        match self.random.between(0, 20) {
             0..=6 => {
                 let (leaf, packet) = self.packet();
                 Call::Offer(leaf, packet)
@@ -121,6 +122,7 @@ impl Driver {
             }
             17 => Call::Explain(self.random.one_in(2)),
             18 => Call::TakeDropped,
+            19 => Call::SetRate(random_rate(&mut self.random, &self.plan)),
             _ => Call::TakeSojourns,
         }
     }
@@ -137,6 +139,7 @@ impl Driver {
                 outcome.next = link.serve(arrivals, self.now, &mut outcome.departures);
             }
             Call::Forfeit(instant) => link.forfeit_before(*instant),
+            Call::SetRate(rate) => link.set_rate(self.now, *rate),
             Call::DropOlder(oldest) => link.drop_older(&|_| *oldest),
             Call::Explain(on) => link.explain(self.now, *on),
             Call::TakeDropped => link.take_dropped(&mut |row| outcome.dropped.push(row)),

@@ -1,6 +1,7 @@
 //! The tests of the core from outside, one program: laws, oracles, worked examples, classifiers.
 
 mod change;
+mod cake;
 mod checkpoint;
 mod classifiers;
 mod classify;
@@ -23,6 +24,7 @@ mod packet;
 mod police;
 mod promise;
 mod proportional;
+mod rates;
 mod sfq;
 mod sharing;
 mod stale;

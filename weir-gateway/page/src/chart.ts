@@ -271,7 +271,7 @@ export class Chart {
 const FONT = "11px system-ui, sans-serif";
 /** The width of the vertical axis, and the margin at the right, of everything over time. */
 export const LEFT = 76;
-export const RIGHT = 24;
+export const RIGHT = 30;
 
 /** Writes the instants of an axis, in seconds; with fractions where there are several a second. */
 function instants(splits: number[]): string[] {

@@ -139,8 +139,8 @@ export function lostInTrouble(
   offered: number,
   drops: ReadonlyMap<string, number>,
 ): number {
-  const share = one.share_bps ?? Infinity;
-  if (offered > share) return 0;
+  // Whose share is not known may be over it.
+  if (one.share_bps === null || offered > one.share_bps) return 0;
   let sum = 0;
   for (const [reason, pps] of drops) if (!MAY_DROP.has(reason)) sum += pps;
   return sum;
@@ -163,6 +163,8 @@ export function markOf(
   const shown = broken ?? own[0];
   const part = offered > 0 ? Math.min(1, sent / offered) : NaN;
   const figure = shown ? together(shown.now, goalOf(shown.promise)) : percent(part);
+  // A report tells what classes sent, and not what they asked for.
+  if (!shown && Number.isNaN(of("offered"))) return { level: Level.Idle, figure: "", words: "" };
   if (broken) return { level: Level.Trouble, figure, words: `${broken.words}.` };
   if (lost > 0) {
     const words = `${one.name} loses ${Math.ceil(lost)} packets a second though it is within its share.`;
@@ -173,25 +175,23 @@ export function markOf(
   }
   const share = one.share_bps ?? null;
   const words = `${one.name} gets ${percent(part)} of the ${rate(offered)} that it is offered.`;
-  if (share !== null && one.leaf && part < LITTLE && sent < LITTLE * share) {
-    return { level: Level.Short, figure, words: `${words} Its share is ${rate(share)}.` };
+  if (one.leaf && part < LITTLE && sent < LITTLE * (share ?? Infinity)) {
+    const of = share === null ? "Its share is not known." : `Its share is ${rate(share)}.`;
+    return { level: Level.Short, figure, words: `${words} ${of}` };
   }
   return { level: Level.Well, figure, words };
 }
 
-/** Writes a value and its goal in little room: the unit once if both have it, rates by its letter. */
+/** Writes a value and its goal in little room: the unit once if both have it. */
 function together(now: string, goal: string): string {
   const [value, unit] = brief(now).split(" ");
   const [most, other] = brief(goal).split(" ");
   return unit === other ? `${value} of ${most} ${unit}` : `${value} ${unit} of ${most} ${other}`;
 }
 
-/** Writes a value without zeros behind the point, and a rate without its bits. */
+/** Writes a value without zeros behind the point. */
 const brief = (value: string): string =>
-  value
-    .replace(/(\.\d*?)0+(?= )/, "$1")
-    .replace(/\.(?= )/, "")
-    .replace("bit/s", "");
+  value.replace(/(\.\d*?)0+(?= )/, "$1").replace(/\.(?= )/, "");
 
 /** Writes the goal of a promise. */
 export function goalOf(promise: Condition): string {

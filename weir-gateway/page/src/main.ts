@@ -179,6 +179,7 @@ async function begin(about: About, at: number): Promise<void> {
     shown = known;
   }
   if (store.live && about.now - about.from < YOUNG) store.window = WINDOWS[0] ?? store.window;
+  if (!store.live && store.instant === null) store.openRecord();
   store.refresh();
   store.tell("about");
   store.tell("past");

@@ -16,6 +16,12 @@ export const WINDOWS: readonly number[] = [60_000, 300_000, 900_000];
 /** The least milliseconds that charts show of a live link. */
 const SHOWN_MIN = 20_000;
 
+/** A line that carries less than this part of its mean is hardly used. */
+const USED = 0.2;
+
+/** The milliseconds at the end of a record that need not be used. */
+const TAIL = 500;
+
 /** The rate of a line, in bit/s, from which on it counts as none. */
 const UNLIMITED = 100e9;
 
@@ -77,6 +83,11 @@ export class Store {
     return this.about?.kind !== "report";
   }
 
+  /** Whether classes borrow: other schedulers share what is free without loans. */
+  get lends(): boolean {
+    return /^(htb|cbq)/.test(this.direction?.scheduler ?? "");
+  }
+
   /** Takes the classes of a direction; the selection stays with the class of its name. */
   take(about: About, at: number): void {
     const name = this.names[this.selected];
@@ -117,6 +128,19 @@ export class Store {
     this.refresh();
     this.tell("look");
     this.tell("sample");
+  }
+
+  /** Goes to the last moment of a record at which the line was used, if its end is not one. */
+  openRecord(): void {
+    const { past, classes } = this;
+    const leaves = classes.flatMap((one, index) => (one.leaf ? [index] : []));
+    const used = past.t.map((_, i) =>
+      leaves.reduce((sum, index) => sum + (past.value(index, "sent", i) || 0), 0),
+    );
+    const little = (USED * used.reduce((a, b) => a + b, 0)) / Math.max(1, used.length);
+    const last = used.map((rate) => rate > little).lastIndexOf(true);
+    const [at, end] = [past.t[last], past.t.at(-1)];
+    if (at !== undefined && end !== undefined && end - at > TAIL) this.instant = at;
   }
 
   /** Shows the values of the chosen instant where no stream brings them. */

@@ -101,6 +101,11 @@ async function tour(page, output) {
     await card.locator(".primary").click();
     await page.locator(found).first().waitFor({ timeout: 60_000 });
     must(`play: ${title} shows what it speaks of`, true);
+    if (title === "Fork this moment") {
+      const plan = await page.innerText("#page-Fork .plan");
+      const [, ago, length] = /state (\d+) s ago .* on for (\d+) s/.exec(plan) ?? [];
+      must("play: the fork is no longer than what is kept", ago === length, plan);
+    }
     if (at === 0) none("play: barriers that axe finds", await barriers(page));
     await page.screenshot({ path: `${output}/play-${at + 1}.png` });
     if (at + 1 < CARDS.length) await card.getByText("Next").click();

@@ -27,6 +27,25 @@ export async function units() {
   await colours();
   await judged();
   await heat();
+  await opened();
+}
+
+/** A record opens at the last moment at which the line was used. */
+async function opened() {
+  const { Store } = await load("store");
+  const at = (sent) => {
+    const store = new Store();
+    store.about = { kind: "record", directions: [{ classes: [{ name: "a", leaf: true }] }] };
+    store.names = ["a"];
+    const t = sent.map((_, i) => i * 1000);
+    const classes = { a: { sent_bps: sent } };
+    store.past.reset(store.names, { t, classes }, false);
+    store.openRecord();
+    return store.instant;
+  };
+  equal(at([9, 9, 9, 9]), null, "at its end");
+  equal(at([9, 9, 9, 0, 0]), 2000, "before a silence at its end");
+  equal(at([0, 0]), null, "at the end where nothing was sent");
 }
 
 async function values() {
@@ -142,12 +161,30 @@ async function judged() {
     [7, 0, 0],
     "only what is within its share and not meant is trouble",
   );
+  const unknown = { ...one, share_bps: null };
+  equal(lostInTrouble(unknown, 5e6, new Map([["full", 7]])), 0, "a share that is not known");
+  equal(markOf(unknown, [], (field) => ({ ...values, sent: 1e6 })[field], 0).level, Level.Short);
   const level = (more, lost) =>
     markOf(one, [], (field) => ({ ...values, ...more })[field], lost).level;
   equal(level({}, 7), Level.Trouble);
   equal(level({ sent: 3e6 }, 0), Level.Short);
   equal(level({ offered: 4e6 }, 0), Level.Well);
   equal(level({ sent: 0, offered: 0 }, 0), Level.Idle);
+  equal(level({ offered: NaN }, 0), Level.Idle, "what is not known is not well");
+  const own = judge(
+    {
+      that: "",
+      under: null,
+      class: "a",
+      metric: "rate",
+      comparison: ">=",
+      goal: 3.9e6,
+      part_of: null,
+    },
+    at,
+    (_, field) => values[field],
+  );
+  equal(markOf(one, [own], (field) => values[field], 0).figure, "4 of 3.9 Mbit/s");
 }
 
 async function heat() {

@@ -2,7 +2,10 @@
 //! the same classes [altq, algorithms §3.2, §7, §11].
 
 use super::lines::{LineId, Reading};
+use super::options::Effect::{Flag, LeftOut};
+use super::options::{A_NUMBER, Row};
 use super::sketch::{Class, Key, Rule, Sketch, quoted, rate_value};
+use super::words::{decimal, with_letter};
 
 /// A queueing discipline of ALTQ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,18 +40,25 @@ pub(super) struct Curve {
 }
 
 /// A class as ALTQ defines it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct AltqClass {
     pub name: String,
     /// An index of the same list.
     pub parent: Option<usize>,
     pub line: LineId,
+    /// Whether it is for the link's own protocols.
+    pub control: bool,
     /// In bit/s.
     pub bandwidth: u64,
     pub borrow: bool,
     pub priority: Option<u64>,
-    /// The burst in bytes.
+    /// The burst in packets, if the file sets one, and the bytes of such a packet.
     pub burst: Option<u64>,
+    pub packet_size: Option<u64>,
+    /// The milliseconds that a packet may wait, if the file gives them instead of a limit.
+    pub delay: Option<u64>,
+    /// The rate of its interface in bit/s.
+    pub link: u64,
     pub real_time: Option<Curve>,
     pub link_share: Option<Curve>,
     pub upper_limit: Option<Curve>,
@@ -58,34 +68,42 @@ pub(super) struct AltqClass {
     pub ecn: bool,
     /// The queues for flows of `fairq`.
     pub buckets: Option<u64>,
-    /// The limit in packets.
-    pub limit: u64,
+    /// The limit in packets, if the file sets one.
+    pub limit: Option<u64>,
     pub default: bool,
     pub rules: Vec<Rule>,
 }
 
 impl AltqClass {
     pub(super) fn new(name: impl Into<String>, parent: Option<usize>, line: LineId) -> Self {
-        Self {
-            name: name.into(),
-            parent,
-            line,
-            bandwidth: 0,
-            borrow: false,
-            priority: None,
-            burst: None,
-            real_time: None,
-            link_share: None,
-            upper_limit: None,
-            early: Early::No,
-            thresholds: Vec::new(),
-            ecn: false,
-            buckets: None,
-            limit: 0,
-            default: false,
-            rules: Vec::new(),
-        }
+        Self { name: name.into(), parent, line, ..Self::default() }
     }
+
+    /// Returns how long its packets are taken to be: the file says so, or the MTU does.
+    pub(super) fn packet_bytes(&self) -> u64 {
+        self.packet_size.unwrap_or(MTU).clamp(1, 65_535)
+    }
+
+    /// Returns how many packets its queue holds.
+    fn packets(&self) -> u64 {
+        self.limit.unwrap_or(LIMIT_DEFAULT).max(1)
+    }
+}
+
+/// Parses a percentage without its sign, in millionths of a percent.
+pub(super) fn percent(text: &str) -> Option<u64> {
+    let (millionths, rest) = decimal(text)?;
+    (rest.is_empty() && millionths <= 100_000_000).then_some(millionths)
+}
+
+/// Returns a part of a rate, of as many millionths of a percent.
+pub(super) fn part(whole: u64, percent: u64) -> u64 {
+    (u128::from(whole) * u128::from(percent) / 100_000_000) as u64
+}
+
+/// Parses a rate in bit/s: `10M`, `128K`, `1000000`.
+pub(super) fn bits(text: &str) -> Option<u64> {
+    with_letter(text, [1_000, 1_000_000, 1_000_000_000])
 }
 
 impl Curve {
@@ -159,8 +177,9 @@ fn cbq(class: &AltqClass, link: u64, lowered: &mut Class, reading: &mut Reading)
     if !class.borrow {
         lowered.keys.push(("borrow", "false".to_owned()));
     }
-    if let Some(burst) = class.burst {
-        lowered.keys.push(("burst", quoted(&format!("{} B", burst.max(64)))));
+    if let Some(packets) = class.burst {
+        let burst = packets.saturating_mul(class.packet_bytes()).max(64);
+        lowered.keys.push(("burst", quoted(&format!("{burst} B"))));
     }
     push_priority(class, lowered);
 }
@@ -203,7 +222,7 @@ fn fairq(class: &AltqClass, link: u64, lowered: &mut Class, reading: &mut Readin
 /// The queue of a class whose flows take turns; its limit is that of each flow.
 fn flow_queue(class: &AltqClass, reading: &mut Reading) -> Vec<Key> {
     let buckets = class.buckets.unwrap_or(BUCKETS).clamp(1, BUCKETS_MAX);
-    let limit = class.limit.max(1);
+    let limit = class.packets();
     let total = buckets.saturating_mul(limit);
     let all = ("limit", quoted(&format!("{total} packets")));
     if class.early == Early::Codel {
@@ -238,11 +257,11 @@ fn queue(discipline: Discipline, class: &AltqClass) -> Vec<Key> {
         Early::No if cbq => "head",
         Early::No => "tail",
     };
-    let packets = if class.limit == 1 { "packet" } else { "packets" };
-    let mut keys = vec![
-        ("dropper", quoted(dropper)),
-        ("limit", quoted(&format!("{} {packets}", class.limit.max(1)))),
-    ];
+    let limit = match class.packets() {
+        1 => "1 packet".to_owned(),
+        packets => format!("{packets} packets"),
+    };
+    let mut keys = vec![("dropper", quoted(dropper)), ("limit", quoted(&limit))];
     if class.early == Early::Red && cbq {
         keys.push(("notices_idle", "false".to_owned()));
     }
@@ -253,6 +272,22 @@ fn queue(discipline: Discipline, class: &AltqClass) -> Vec<Key> {
     keys
 }
 
+/// Options that classes have in both files.
+pub(super) const OPTIONS: &[Row<AltqClass>] = &[
+    ("borrow", Flag(|class| class.borrow = true)),
+    ("default", Flag(|class| class.default = true)),
+    ("control", Flag(|class| class.control = true)),
+    ("red", Flag(|class| class.early = Early::Red)),
+    ("rio", Flag(|class| class.early = Early::Rio)),
+    ("cleardscp", LeftOut(None, "is left out: marks stay as they are")),
+    ("minburst maxpacketsize maxpktsize", LeftOut(Some(A_NUMBER), BY_LENGTH)),
+];
+const BY_LENGTH: &str =
+    "is left out: Weir's class-based queueing charges each packet by its length";
+/// ALTQ's default packet size is the MTU of the interface.
+const MTU: u64 = 1500;
+/// The packets of a queue that names no limit.
+const LIMIT_DEFAULT: u64 = 50;
 /// The flows of a queue of `fairq` that names no number, and the most of them.
 const BUCKETS: u64 = 256;
 const BUCKETS_MAX: u64 = 2048;

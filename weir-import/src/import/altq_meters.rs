@@ -1,8 +1,9 @@
 //! Converts ALTQ's conditioners to `police` tables [altq, algorithms §10].
 
+use super::altq_classes::bits;
 use super::lines::Reading;
 use super::sketch::{Key, inline, quoted, rate_value};
-use super::words::{Words, bytes, decimal, number, scaled};
+use super::words::{Words, bytes, number};
 use weir_policy::codes;
 
 pub(super) struct Conditioner {
@@ -17,22 +18,17 @@ pub(super) enum Action {
     Drop,
     /// Sets this code point.
     Mark(u8),
-    TokenBucket {
-        bucket: Bucket,
-        outcomes: Vec<Action>,
-    },
-    TwoRates {
-        committed: Bucket,
-        peak: Bucket,
-        outcomes: Vec<Action>,
-        aware: bool,
-    },
-    Window {
-        committed: u64,
-        peak: u64,
-        window: u64,
-        outcomes: Vec<Action>,
-    },
+    Meter(Meter),
+}
+
+/// A meter, as keys of `police`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Meter {
+    keys: Vec<Key>,
+    /// The key of each outcome, and what is done then.
+    outcomes: Vec<(&'static str, Action)>,
+    /// The bucket of a meter that has only that one.
+    bucket: Option<Bucket>,
 }
 
 /// A token bucket: its rate in bit/s and its depth in bytes.
@@ -48,7 +44,7 @@ pub(super) fn action(words: &mut Words, reading: &mut Reading) -> Option<Action>
 }
 
 fn nested(words: &mut Words, reading: &mut Reading, depth: usize) -> Option<Action> {
-    words.value("`<`", |word| (word == "<").then_some(()), reading)?;
+    words.expect("<", reading)?;
     let kind = words.need("an action", reading)?;
     if depth == DEPTH_MAX {
         let message = format!("actions within actions are deeper than {DEPTH_MAX}");
@@ -64,126 +60,102 @@ fn nested(words: &mut Words, reading: &mut Reading, depth: usize) -> Option<Acti
         }
         "tbmeter" => {
             let bucket = bucket(words, reading)?;
-            Action::TokenBucket { bucket, outcomes: several(2, words, reading, depth)? }
+            let outcomes = several(&["in", "out"], words, reading, depth)?;
+            let keys = [bucket.keys(["rate", "depth"]), vec![lazy()]].concat();
+            Action::Meter(Meter { keys, outcomes, bucket: Some(bucket) })
         }
         "trtcm" => {
             let (committed, peak) = (bucket(words, reading)?, bucket(words, reading)?);
-            let outcomes = several(3, words, reading, depth)?;
+            let outcomes = several(&COLOURS, words, reading, depth)?;
             let aware = words.accept("coloraware");
             if !aware {
                 words.accept("colorblind");
             }
-            Action::TwoRates { committed, peak, outcomes, aware }
+            let mut keys = two_rates(committed, peak);
+            keys.extend(aware.then(|| ("colour_aware", "true".to_owned())));
+            Action::Meter(Meter { keys, outcomes, bucket: None })
         }
         "tswtcm" => {
-            let (committed, peak) = (rate(words, reading)?, rate(words, reading)?);
-            let window = words.value("milliseconds", number, reading)?;
-            Action::Window { committed, peak, window, outcomes: several(3, words, reading, depth)? }
+            let mut keys = vec![("meter", quoted("tswtcm"))];
+            keys.push(("rate", rate_value(rate(words, reading)?)));
+            keys.push(("peak_rate", rate_value(rate(words, reading)?)));
+            let window = words.value("milliseconds", number, reading)?.max(1);
+            keys.push(("window", quoted(&format!("{window} ms"))));
+            let outcomes = several(&COLOURS, words, reading, depth)?;
+            Action::Meter(Meter { keys, outcomes, bucket: None })
         }
         other => {
             reading.unknown((other, kind.span), "action", &ACTIONS);
             return None;
         }
     };
-    words.value("`>`", |word| (word == ">").then_some(()), reading)?;
+    words.expect(">", reading)?;
     Some(action)
 }
 
+/// Reads an action for each key.
 fn several(
-    count: usize,
+    keys: &[&'static str],
     words: &mut Words,
     reading: &mut Reading,
     depth: usize,
-) -> Option<Vec<Action>> {
-    (0..count).map(|_| nested(words, reading, depth + 1)).collect()
+) -> Option<Vec<(&'static str, Action)>> {
+    keys.iter().map(|key| Some((*key, nested(words, reading, depth + 1)?))).collect()
 }
 
 fn bucket(words: &mut Words, reading: &mut Reading) -> Option<Bucket> {
-    Some(Bucket { rate: rate(words, reading)?, depth: size(words, reading)? })
+    let rate = rate(words, reading)?;
+    Some(Bucket { rate, depth: words.value("a depth in bytes such as 64K", bytes, reading)? })
 }
 
 fn rate(words: &mut Words, reading: &mut Reading) -> Option<u64> {
-    let rate = |text: &str| {
-        let (millionths, unit) = decimal(text)?;
-        let unit = ["", "K", "M", "G"].iter().position(|known| *known == unit.to_uppercase())?;
-        scaled(millionths, 1000_u64.pow(unit as u32))
-    };
-    words.value("a rate in bit/s such as 10M", rate, reading)
-}
-
-fn size(words: &mut Words, reading: &mut Reading) -> Option<u64> {
-    words.value("a depth in bytes such as 64K", bytes, reading)
+    words.value("a rate in bit/s such as 10M", bits, reading)
 }
 
 /// Returns the equivalent `police` table; none if every packet passes unchanged.
 pub(super) fn police(action: &Action) -> Result<Option<String>, ()> {
-    let lazy = ("lazy", "true".to_owned());
     let keys = match action {
         Action::Pass => return Ok(None),
         // A bucket that holds one byte is never in profile, and both outcomes are equal.
         Action::Drop | Action::Mark(_) => {
             let both = simple(action)?;
-            let mut keys = vec![("rate", rate_value(1)), ("depth", quoted("1 B"))];
-            keys.extend([("in", both.clone()), ("out", both)]);
-            keys
+            let keys = Bucket { rate: 1, depth: 1 }.keys(["rate", "depth"]);
+            [keys, vec![("in", both.clone()), ("out", both)]].concat()
         }
-        Action::TokenBucket { bucket, outcomes } => match outcomes.as_slice() {
+        Action::Meter(meter) => {
+            let (mut keys, mut outcomes) = (meter.keys.clone(), meter.outcomes.clone());
             // Two buckets in a row, the larger first, are a meter of two rates [algorithms §10].
-            [Action::TokenBucket { bucket: inner, outcomes }, red] => {
-                let mut outcomes = outcomes.clone();
-                outcomes.push(red.clone());
-                two_rates(*inner, *bucket, &outcomes, false)?
+            if let [(_, Action::Meter(inner)), (_, red)] = meter.outcomes.as_slice()
+                && let (Some(peak), Some(committed)) = (meter.bucket, inner.bucket)
+            {
+                let inner = inner.outcomes.iter().map(|row| row.1.clone());
+                outcomes = COLOURS.into_iter().zip(inner.chain([red.clone()])).collect();
+                keys = two_rates(committed, peak);
             }
-            outcomes => {
-                let Bucket { rate, depth } = *bucket;
-                let mut keys =
-                    vec![("rate", rate_value(rate)), ("depth", depth_value(depth)), lazy];
-                keys.extend(outcome_keys(&["in", "out"], outcomes)?);
-                keys
+            for (key, action) in &outcomes {
+                keys.push((key, simple(action)?));
             }
-        },
-        Action::TwoRates { committed, peak, outcomes, aware } => {
-            two_rates(*committed, *peak, outcomes, *aware)?
-        }
-        Action::Window { committed, peak, window, outcomes } => {
-            let mut keys = vec![
-                ("meter", quoted("tswtcm")),
-                ("rate", rate_value(*committed)),
-                ("peak_rate", rate_value(*peak)),
-                ("window", quoted(&format!("{} ms", (*window).max(1)))),
-            ];
-            keys.extend(outcome_keys(&COLOURS, outcomes)?);
             keys
         }
     };
     Ok(Some(inline(&keys)))
 }
 
-fn two_rates(
-    committed: Bucket,
-    peak: Bucket,
-    outcomes: &[Action],
-    aware: bool,
-) -> Result<Vec<Key>, ()> {
-    let mut keys = vec![
-        ("meter", quoted("trtcm")),
-        ("rate", rate_value(committed.rate)),
-        ("depth", depth_value(committed.depth)),
-        ("peak_rate", rate_value(peak.rate)),
-        ("peak_depth", depth_value(peak.depth)),
-        ("lazy", "true".to_owned()),
-    ];
-    keys.extend(aware.then(|| ("colour_aware", "true".to_owned())));
-    keys.extend(outcome_keys(&COLOURS, outcomes)?);
-    Ok(keys)
+fn two_rates(committed: Bucket, peak: Bucket) -> Vec<Key> {
+    let (committed, peak) =
+        (committed.keys(["rate", "depth"]), peak.keys(["peak_rate", "peak_depth"]));
+    [vec![("meter", quoted("trtcm"))], committed, peak, vec![lazy()]].concat()
 }
 
-fn depth_value(bytes: u64) -> String {
-    quoted(&format!("{} B", bytes.clamp(1, 1 << 30)))
+fn lazy() -> Key {
+    ("lazy", "true".to_owned())
 }
 
-fn outcome_keys(names: &[&'static str], outcomes: &[Action]) -> Result<Vec<Key>, ()> {
-    names.iter().zip(outcomes).map(|(name, action)| Ok((*name, simple(action)?))).collect()
+impl Bucket {
+    fn keys(self, [rate, depth]: [&'static str; 2]) -> Vec<Key> {
+        let bytes = quoted(&format!("{} B", self.depth.clamp(1, 1 << 30)));
+        vec![(rate, rate_value(self.rate)), (depth, bytes)]
+    }
 }
 
 /// Returns an action that is not a meter.

@@ -1,7 +1,6 @@
 //! The conditions of a rule as sets of packets: what two rules have in common, what one leaves of
 //! another, and the rules of a policy that say the same.
 
-use super::altq::with_tos;
 use super::sketch::{Key, quoted};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -87,6 +86,11 @@ impl Ranges {
 
     fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns how many of the numbers up to 255 they are.
+    fn count(&self) -> u128 {
+        self.0.iter().map(|(first, last)| last - first + 1).sum()
     }
 
     /// Returns each range as `80` or `80-90`.
@@ -286,6 +290,17 @@ impl Conditions {
             && self.version.is_none_or(|own| other.version == Some(own))
     }
 
+    /// Where most protocols meet these: the conditions of the few others, and those of any
+    /// protocol.
+    pub(super) fn exception(&self) -> Option<(Self, Self)> {
+        let own = self.protocols.as_ref()?;
+        let others = own.not(255);
+        (others.count() < own.count()).then(|| {
+            let of = |protocols| Self { protocols, ..self.clone() };
+            (of(Some(others)), of(None))
+        })
+    }
+
     pub(super) fn has_ports(&self) -> bool {
         self.source_ports.is_some() || self.destination_ports.is_some()
     }
@@ -363,9 +378,37 @@ impl Conditions {
     }
 }
 
+/// Makes the rules of packets whose traffic class agrees with `tos` under `mask`: one for each
+/// value of the ECN field, with all DSCPs.
+pub(super) fn with_tos(keys: &[Key], tos: u8, mask: u8) -> Vec<Vec<Key>> {
+    let agrees = |mask: u8, wanted: u8| move |value: &u8| value & mask == wanted & mask;
+    let ecns: Vec<Option<u8>> = match mask & 3 {
+        0 => vec![None],
+        ecn => (0..4).filter(agrees(ecn, tos)).map(Some).collect(),
+    };
+    let dscps: Vec<String> = match mask >> 2 {
+        0 => Vec::new(),
+        dscp => (0..64).filter(agrees(dscp, tos >> 2)).map(|dscp: u8| dscp.to_string()).collect(),
+    };
+    let dscp = match dscps.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(format!("[{}]", several.join(", "))),
+    };
+    let rule = |ecn: Option<u8>| {
+        let mut keys = keys.to_vec();
+        keys.extend(dscp.clone().map(|dscp| ("dscp", dscp)));
+        keys.extend(ecn.map(|ecn| ("ecn", quoted(ECN[usize::from(ecn)]))));
+        keys
+    };
+    ecns.into_iter().map(rule).collect()
+}
+
 /// Makes conditions of one kind alone.
 type Of<T> = fn(T) -> Conditions;
 
+/// The four values of the ECN field, as policies call them.
+const ECN: [&str; 4] = ["not-ect", "ect1", "ect0", "ce"];
 const FOUR_MAX: u128 = u32::MAX as u128;
 /// The bit of the traffic class that requests low delay.
 const LOW_DELAY: u8 = 0x10;

@@ -108,6 +108,30 @@ impl<'s> Decisions<'s> {
     }
 }
 
+/// Returns the same decisions, of which the first that matches counts, with exceptions: where most
+/// protocols meet the conditions, those of the others go before it to what they would find behind
+/// it, or to `otherwise`.
+pub(super) fn with_exceptions(
+    given: &[(Conditions, usize)],
+    otherwise: usize,
+) -> Vec<(Conditions, usize)> {
+    let (mut decided, mut covered): (Vec<_>, Vec<Conditions>) = Default::default();
+    for (at, (conditions, target)) in given.iter().enumerate() {
+        if covered.iter().any(|before| before.covers(conditions)) {
+            continue;
+        }
+        let Some((others, any)) = conditions.exception() else {
+            decided.push((conditions.clone(), *target));
+            continue;
+        };
+        let behind = given[at + 1..].iter();
+        decided.extend(behind.filter_map(|(one, target)| Some((others.and(one)?, *target))));
+        decided.extend([(others, otherwise), (any.clone(), *target)]);
+        covered.push(any);
+    }
+    decided
+}
+
 /// Bound: decisions about an interface; a file with more is refused.
 const DECISIONS_MAX: usize = 1 << 14;
 /// How many decisions before a new one are searched for one that leaves it no packets.

@@ -6,7 +6,7 @@ use weir_policy::finding::{Code, Draft, Report, Source, Span};
 use weir_policy::reader::{list, suggest};
 
 /// The number of a statement.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct LineId(usize);
 
 /// The state of reading a file.

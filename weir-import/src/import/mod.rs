@@ -14,6 +14,7 @@ pub mod known;
 mod libreqos;
 mod lines;
 mod mqc;
+mod options;
 mod pf;
 mod routeros;
 mod sketch;

@@ -5,7 +5,7 @@ use weir_policy::codes;
 use weir_policy::finding::Span;
 
 /// A word of the file; an expanded variable has the place of its use.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Word {
     pub text: String,
     pub span: Span,
@@ -44,6 +44,11 @@ impl Words {
         word
     }
 
+    /// Returns the word that was taken last.
+    pub(super) fn taken(&self) -> &Word {
+        &self.words[self.at.saturating_sub(1)]
+    }
+
     /// Returns the words that are not taken.
     pub(super) fn rest(&self) -> &[Word] {
         &self.words[self.at..]
@@ -62,6 +67,11 @@ impl Words {
         let found = self.peek() == Some(text);
         self.at += usize::from(found);
         found
+    }
+
+    /// Takes the next word, which must be `text`.
+    pub(super) fn expect(&mut self, text: &str, reading: &mut Reading) -> Option<()> {
+        self.value(&format!("`{text}`"), |word| (word == text).then_some(()), reading)
     }
 
     /// Takes the next word; reports it if there is none.
@@ -135,6 +145,11 @@ pub(super) fn number(text: &str) -> Option<u64> {
         None if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
         None => None,
     }
+}
+
+/// Parses a whole number of this range.
+pub(super) fn within<const LEAST: u64, const MOST: u64>(text: &str) -> Option<u64> {
+    number(text).filter(|number| (LEAST..=MOST).contains(number))
 }
 
 /// Parses a decimal such as `1.5` in millionths, truncated; returns it and the rest of the text.

@@ -32,7 +32,7 @@ fn curves_of_hfsc_have_short_forms() {
         "[class.a]\nls_m2 = \"3 Mbit/s\"\nul_m2 = \"5 Mbit/s\"\nrt_m2 = \"3 Mbit/s\"",
         "[class.b]\nls_m2 = \"2 Mbit/s\"\nul_m2 = \"4 Mbit/s\"\nrt_m2 = \"1 Mbit/s\"",
         "ul_m1 = \"4 Mbit/s\"\nul_d = \"10 ms\"\nul_m2 = \"3 Mbit/s\"",
-        "{ ethertype = \"ipv4\", proto = 17, dport = 53 }",
+        "{ ethertype = \"ipv4\", proto = 17, dport = \"53\" }",
     ];
     check(text, &wanted);
 }

@@ -83,10 +83,10 @@ fn altq_conf_keeps_its_classes_filters_and_order() {
             "[class.def-own]\nparent = \"def\"\nrate = \"4.5 Mbit/s\"",
             "[class.voice]\nparent = \"def\"\nrate = \"1 Mbit/s\"\nborrow = false\nburst = \"1600 B\"\n\
              priority = 5",
-            "{ dst = \"10.0.0.1/32\", proto = 17, dport = 5004, dscp = 46, ruleno = ",
+            "{ dst = \"10.0.0.1/32\", proto = 17, dport = \"5004\", dscp = 46, ruleno = ",
             "queue = { dropper = \"red-altq\", limit = \"16 packets\", notices_idle = false }",
-            "{ src = \"192.168.1.0/24\", proto = 6, sport = 80",
-            "{ src = \"2001:db8::/32\", proto = 6, sport = 80",
+            "{ src = \"192.168.1.0/24\", proto = 6, sport = \"80\"",
+            "{ src = \"2001:db8::/32\", proto = 6, sport = \"80\"",
             "hash = \"full\"\nqueues = 64",
             "scheduler = \"priq\"\nmatch_order = \"altq\"\n\n[class.high]\npriority = 9",
         ],

@@ -23,22 +23,25 @@ pub const EXPERIMENT: Experiment = Experiment {
     own: Some(Own::live(run)),
 };
 
-/// The connections at once, and the least part of the kernel's speed.
-const ROWS: [(usize, f64); 2] = [(1, 0.8), (4, 0.8)];
+/// The connections at once, whether super-packets pass whole, and the least part of the kernel's
+/// speed.
+const ROWS: [(usize, bool, f64); 4] =
+    [(1, false, 0.8), (4, false, 0.8), (1, true, 0.8), (4, true, 0.8)];
 const ROUNDS: usize = 3;
 const POLICY: &str = "[link]\nrate = \"10 Gbit/s\"\nscheduler = \"htb\"\n\n\
                       [class.all]\nrate = \"10 Gbit/s\"\ndefault = true\n\
                       queue = { limit = \"4000 packets\" }\n";
 
 fn run(rows: &mut Rows<'_>) -> Result<(), String> {
-    ROWS.into_iter().try_for_each(|(connections, least)| {
-        let subject =
-            format!("{connections} TCP connection{}", if connections > 1 { "s" } else { "" });
+    ROWS.into_iter().try_for_each(|(connections, is_whole, least)| {
+        let plural = if connections > 1 { "s" } else { "" };
+        let whole = if is_whole { ", super-packets whole" } else { "" };
+        let subject = format!("{connections} TCP connection{plural}{whole}");
         rows.measure(&subject, |options| {
             let mut rounds = Vec::new();
             for _ in 0..ROUNDS {
                 let duration = options.duration.div_f64(2.0 * ROUNDS as f64);
-                rounds.push(round(connections, duration)?);
+                rounds.push(round((connections, is_whole), duration)?);
             }
             rounds.sort_by(|one, other| (one.0 / one.1).total_cmp(&(other.0 / other.1)));
             let (weir, kernel) = rounds[ROUNDS / 2];
@@ -50,11 +53,15 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
 }
 
 /// Measures both bridges, each for so long; returns Gbit/s of payload, that of the kernel last.
-fn round(connections: usize, duration: Duration) -> Result<(f64, f64), SystemError> {
+fn round(
+    (connections, is_whole): (usize, bool),
+    duration: Duration,
+) -> Result<(f64, f64), SystemError> {
     let policy = rig::policy(POLICY)?;
     let transfer =
         |forwarder| rig::between(forwarder, |testbed, _| transfer(testbed, connections, duration));
-    let (weir, _) = transfer(Forwarder::weir(&policy, &policy)?)?;
+    let weir = Forwarder::weir(&policy, &policy)?;
+    let (weir, _) = transfer(if is_whole { weir.whole() } else { weir })?;
     let (kernel, _) = transfer(Forwarder::Kernel(&tc_lines()))?;
     Ok((weir, kernel))
 }

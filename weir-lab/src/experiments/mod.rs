@@ -113,6 +113,7 @@ experiments! {
     fast_tcp,
     htb_export,
     sharing_sim,
+    autorate,
     overload,
     records,
     faults,

@@ -285,16 +285,24 @@ pub fn pictures(set: &PaperSet, outcomes: &[Outcome<'_>]) -> Vec<Part> {
 
 fn part(title: String, values: Option<&str>, plots: Vec<Plot>) -> Part {
     let most = plots.iter().max_by_key(|plot| plot.series.len());
-    let key = |(place, series): (usize, &Series)| {
-        let name = label(&series.name, values);
-        let style = match series.name.as_str() {
-            own if own.starts_with("paper") => Style::Limit,
-            own if own.starts_with("ideal of ") => Style::Broken(place.saturating_sub(1)),
-            _ => Style::Line(place),
-        };
-        Key { name, style }
+    // What is broken has the colour of the line whose ideal it is.
+    let style = |plot: &Plot, place: usize, name: &str| match name.strip_prefix("ideal of ") {
+        Some(of) => {
+            let own = plot.series.iter().position(|other| other.name == of);
+            Style::Broken(own.unwrap_or(place))
+        }
+        None if name.starts_with("paper") => Style::Limit,
+        None => Style::Line(place),
     };
-    let keys = most.iter().flat_map(|plot| plot.series.iter().enumerate().map(key)).collect();
+    let key = |plot: &Plot, place: usize, series: &Series| Key {
+        name: label(&series.name, values),
+        style: style(plot, place, &series.name),
+    };
+    let of = |plot: &&Plot| -> Vec<Key> {
+        let series = plot.series.iter().enumerate();
+        series.map(|(place, series)| key(plot, place, series)).collect()
+    };
+    let keys = most.as_ref().map(of).unwrap_or_default();
     Part { title, keys, notes: Vec::new(), content: Content::Plots(plots) }
 }
 
@@ -305,7 +313,8 @@ fn label(name: &str, values: Option<&str>) -> String {
         None => format!("{name}, {as_what}"),
     };
     match (name.strip_prefix("ideal of "), name.strip_prefix("paper: ")) {
-        (Some(of), _) => own(of, "sound"),
+        // Beside a historic run it is the sound one, and else the fluid ideal.
+        (Some(of), _) => own(of, if of.ends_with("historic") { "sound" } else { "ideal" }),
         (_, Some(of)) => own(of, values.unwrap_or("paper")),
         _ if name == "paper" => values.unwrap_or(name).to_owned(),
         _ => name.to_owned(),
@@ -342,8 +351,22 @@ mod tests {
         check("ideal of historic", "sound");
         check("paper: historic", "paper");
         check("ideal of CBQ, historic", "CBQ, sound");
+        check("ideal of flow 1", "flow 1, ideal");
         check("paper: CBQ, historic", "CBQ, paper");
         check("sound", "sound");
         assert_eq!(label("paper", Some("one tick")), "one tick");
+    }
+
+    #[test]
+    fn a_key_has_the_colour_of_its_line() {
+        let plot = Plot::new(Kind::Lines, "p", "x", "y");
+        let points = || vec![(0.0, 0.0)];
+        let names = ["a", "b", "ideal of a", "ideal of b", "paper: a"];
+        let plot = names.into_iter().fold(plot, |plot, name| plot.with(name, points()));
+        let styles: Vec<Style> =
+            part("t".to_owned(), None, vec![plot]).keys.iter().map(|key| key.style).collect();
+        let wanted =
+            [Style::Line(0), Style::Line(1), Style::Broken(0), Style::Broken(1), Style::Limit];
+        assert_eq!(styles, wanted);
     }
 }

@@ -6,3 +6,9 @@ mod lab;
 mod settings;
 mod stops;
 mod stored;
+
+#[test]
+#[ignore = "experiments, in a minute: a part of `cargo xtask figures pages`"]
+fn the_commands_of_the_guide_print_what_it_shows() {
+    guide::check_commands();
+}

@@ -194,8 +194,12 @@ fn bridge_change(
         if is_same(before, now) {
             continue;
         }
-        let policy =
-            Way { policy: &now.policy, sojourn_max: &now.sojourn_max, frames_max: now.pool };
+        let policy = Way {
+            policy: &now.policy,
+            sojourn_max: &now.sojourn_max,
+            train_max: &now.train_max,
+            frames_max: now.pool,
+        };
         let change = LaneChange::prepare(&labels.lanes[lane], &before.policy, policy);
         let mut change =
             change.map_err(|error| Refusal::Build(format!("{}: {error}", now.name)))?;
@@ -211,7 +215,7 @@ fn bridge_change(
 
 /// Returns whether nothing changes in a direction.
 fn is_same(old: &Direction, new: &Direction) -> bool {
-    old.sojourn_max == new.sojourn_max && old.policy == new.policy
+    old.sojourn_max == new.sojourn_max && old.train_max == new.train_max && old.policy == new.policy
 }
 
 /// Returns why a deployment cannot replace the one that runs: the first key that differs and is
@@ -274,6 +278,8 @@ fn fixed_key_of_direction(old: &Deployment, new: &Deployment) -> Option<String> 
             "its name, `from` or `to`"
         } else if old.pool != new.pool {
             "`pool`"
+        } else if old.autorate != new.autorate {
+            "`autorate`"
         } else {
             return None;
         };

@@ -35,6 +35,8 @@ pub(super) struct Books {
     pub delays: Vec<Histogram>,
     /// Frames that the link dropped after a stall because they were too old.
     pub forfeited: u64,
+    /// Frames that ride behind the first of their train: packets count trains as one.
+    pub riders: usize,
     /// Whether the frames that wait are given up: see [`super::Lane::flush`].
     pub is_flushed: bool,
     /// The steps of this turn, for a record.
@@ -62,6 +64,7 @@ impl Books {
             limits: Limits::new(leaves),
             marked: vec![0; leaves + 1],
             forfeited: 0,
+            riders: 0,
             is_flushed: false,
             steps: Steps::default(),
             delays: vec![Histogram::new(); measured],
@@ -81,53 +84,88 @@ impl Books {
         !self.labels.sojourn_max.is_empty()
     }
 
-    /// Takes room for a frame with this stamp; returns why it cannot be accepted, if so.
-    pub fn admit(&mut self, leaf: LeafId, stamp: Instant, now: Instant) -> Option<Loss> {
+    /// Returns the longest train, in bytes, that passes as one packet of `leaf`; 0 where each frame
+    /// passes by itself.
+    #[inline]
+    pub fn train_max(&self, leaf: LeafId) -> u32 {
+        self.labels.train_max.get(leaf.index()).copied().unwrap_or(0)
+    }
+
+    /// Takes room for a packet of so many frames with this stamp; returns why it cannot be
+    /// accepted, if so.
+    pub fn admit(
+        &mut self,
+        (leaf, frames): (LeafId, u32),
+        stamp: Instant,
+        now: Instant,
+    ) -> Option<Loss> {
         if self.oldest(leaf, now) > stamp {
             return Some(Loss::StaleOnArrival);
         }
-        (!self.reserves.take(leaf)).then_some(Loss::Pool)
+        if !self.reserves.take_all(leaf, frames) {
+            return Some(Loss::Pool);
+        }
+        self.riders += frames as usize - 1;
+        None
     }
 
-    /// Frees the frame of an arrival that was not accepted.
+    /// Gives back the room of a train that was freed, or is to be.
+    fn give_back(&mut self, leaf: LeafId, frames: u32) {
+        (0..frames).for_each(|_| self.reserves.give_back(leaf));
+        self.riders -= frames as usize - 1;
+    }
+
+    /// Gives back the room of a frame of a train that was sent while others of it wait.
+    pub fn part_sent(&mut self, leaf: LeafId) {
+        self.reserves.give_back(leaf);
+        self.riders -= 1;
+    }
+
+    /// Frees the frames of an arrival that was not accepted.
     pub fn refuse(&mut self, arrival: &Arrival, cause: Loss, now: Instant, pool: &mut FramePool) {
         let Arrival { leaf, packet, .. } = *arrival;
         self.losses.count(leaf, cause, u64::from(packet.length));
         self.steps.lost(cause, (packet.handle, leaf), packet.length, now);
-        pool.release(FrameId(packet.handle.0));
+        pool.release_train(FrameId(packet.handle.0));
     }
 
-    /// Frees a frame that the link dropped.
+    /// Frees a packet that the link dropped.
     pub fn dropped(&mut self, dropped: Dropped, pool: &mut FramePool) {
         self.steps.note(&Step::Dropped(dropped));
-        self.reserves.give_back(dropped.leaf);
-        pool.release(FrameId(dropped.handle.0));
+        let frames = pool.release_train(FrameId(dropped.handle.0));
+        self.give_back(dropped.leaf, frames);
     }
 
-    /// Frees the frame of a departure that will not be sent.
-    pub fn lose(&mut self, departure: &Departure, cause: Loss, at: Instant, pool: &mut FramePool) {
+    /// Frees the frames of a departure, from `first` on, that will not be sent.
+    pub fn lose(
+        &mut self,
+        (departure, first): (&Departure, FrameId),
+        cause: Loss,
+        at: Instant,
+        pool: &mut FramePool,
+    ) {
         self.steps.lost_after(cause, departure, at);
-        self.reserves.give_back(departure.leaf);
         self.losses.count(departure.leaf, cause, departure.charged.get());
-        pool.release(FrameId(departure.handle.0));
+        let frames = pool.release_train(first);
+        self.give_back(departure.leaf, frames);
     }
 
-    /// Counts a departure that the port took over at `now` and sends.
+    /// Counts a departure with this stamp whose last frame the port took over at `now` and sends.
     #[inline]
-    pub fn sent(&mut self, departure: &Departure, now: Instant, pool: &FramePool) {
+    pub fn sent(&mut self, departure: &Departure, stamp: u64, now: Instant) {
         self.reserves.count_found();
         self.reserves.give_back(departure.leaf);
         self.steps.note(&Step::Sent { handle: departure.handle, at: now });
         let leaf = departure.leaf.index();
         if let Some(delays) = self.delays.get_mut(leaf) {
             // The link may have counted its arrival later: see `LaneLink::until`.
-            let stamp = pool.stamp(FrameId(departure.handle.0));
             delays.record(now.since(Instant::from_nanos(stamp)));
         }
         self.marked[leaf] += u64::from(departure.mark.written().is_some());
     }
 
-    /// Counts a departure that the port took over at `now` and did not send.
+    /// Counts a departure whose last frame the port took over at `now`, and of which it did not
+    /// send all.
     pub fn not_sent(&mut self, departure: &Departure, now: Instant) {
         self.reserves.count_found();
         self.reserves.give_back(departure.leaf);
@@ -283,14 +321,16 @@ mod tests {
             let mut books = Books::new(labels(&policy()), 64);
             let mut pool = FramePool::for_mtu(1, 1500);
             let handle = Handle(pool.insert(&[0; 60]).expect("the pool is empty").0);
-            assert_eq!(books.admit(LEAF, us(0), us(0)), None);
+            assert_eq!(books.admit((LEAF, 1), us(0), us(0)), None);
             let charged = Bytes::new(60);
             let departure = Departure { handle, leaf: LEAF, charged, ..Departure::default() };
             match fate {
                 Fate::Waits => {}
-                Fate::Sent => books.sent(&departure, us(5), &pool),
+                Fate::Sent => books.sent(&departure, 0, us(5)),
                 Fate::NotSent => books.not_sent(&departure, us(5)),
-                Fate::Lost(cause) => books.lose(&departure, cause, us(5), &mut pool),
+                Fate::Lost(cause) => {
+                    books.lose((&departure, FrameId(handle.0)), cause, us(5), &mut pool);
+                }
             }
             let passed = Count { packets: 1, bytes: 60 };
             let account = LeafAccount { offered: passed, sent: passed, ..LeafAccount::default() };
@@ -323,7 +363,11 @@ mod tests {
             let mut books = Books::new(labels(&policy()), 8);
             books.labels.sojourn_max = vec![Duration::from_micros(1000); 2];
             (0..holds).for_each(|_| assert!(books.reserves.take(LEAF)));
-            assert_eq!(books.admit(LEAF, us(stamp), us(now)), refusal, "{stamp} {now} {holds}");
+            assert_eq!(
+                books.admit((LEAF, 1), us(stamp), us(now)),
+                refusal,
+                "{stamp} {now} {holds}"
+            );
             let mut pool = FramePool::for_mtu(1, 1500);
             let Some(cause) = refusal else { continue };
             let handle = Handle(pool.insert(&[0; 60]).expect("the pool is empty").0);

@@ -51,6 +51,7 @@ struct Leaves {
 pub(crate) struct Way<'a> {
     pub policy: &'a Policy,
     pub sojourn_max: &'a [Duration],
+    pub train_max: &'a [u32],
     pub frames_max: u32,
 }
 
@@ -68,6 +69,7 @@ impl LaneChange {
         let labels = LaneLabels {
             leaves: named.collect(),
             sojourn_max: new.sojourn_max.to_vec(),
+            train_max: new.train_max.to_vec(),
             rings: labels.rings.iter().map(ring).collect(),
             shape: Arc::new(Shape::of(policy)),
             since: Instant::from_nanos(monotonic_ns()),
@@ -137,7 +139,7 @@ impl Lane {
     pub(crate) fn change(&mut self, change: &mut LaneChange, pool: &mut FramePool) {
         // These name leaves of the policy before.
         self.link.release_dropped(&mut self.books, pool);
-        self.move_frames(change);
+        self.move_frames(change, pool);
         self.move_counts(change);
         swap(&mut self.intake.classifier, &mut change.classifier);
         swap(&mut self.books.labels, &mut change.books.labels);
@@ -172,16 +174,16 @@ impl Lane {
 
     /// Moves arrivals and departures to the leaves of the new policy, with the room that they and
     /// the frames in the link take.
-    fn move_frames(&mut self, change: &mut LaneChange) {
+    fn move_frames(&mut self, change: &mut LaneChange, pool: &FramePool) {
         let leaves = &change.leaves;
         for arrival in self.link.pending.arrivals_mut() {
             arrival.leaf = leaves.find(arrival.leaf).unwrap_or(leaves.heir);
         }
         let (old, new) = (&mut self.books.reserves, &mut change.books.reserves);
-        for departure in &mut self.outbox.departures {
+        for (departure, frames) in self.outbox.waiting(pool) {
             let row = leaves.row(departure.leaf.index());
-            old.give_back(departure.leaf);
-            new.adopt(row, 1);
+            (0..frames).for_each(|_| old.give_back(departure.leaf));
+            new.adopt(row, frames);
             departure.leaf = LeafId(row as u32);
         }
         for leaf in (0..leaves.before as u32).map(LeafId) {

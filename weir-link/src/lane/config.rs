@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_autorate::{Plan, Way};
 use weir_core::account::HISTOGRAMS_MAX;
 use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
@@ -36,8 +37,24 @@ pub struct LaneConfig {
     /// For each leaf, the age from which its frames are dropped instead of sent; empty if they
     /// never are.
     pub sojourn_max: Vec<Duration>,
+    /// For each leaf, the longest train of frames, in bytes, that passes as one packet; 0, also
+    /// beyond the end, where each frame passes by itself.
+    pub train_max: Vec<u32>,
     /// Its classes, as readers of the status are told.
     pub shape: Arc<Shape>,
+    /// How its rate follows the capacity of a line, if it does.
+    pub autorate: Option<Varies>,
+}
+
+/// A rate that follows the capacity of a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Varies {
+    /// Whether frames go to the modem, or come from it.
+    pub way: Way,
+    /// The index of the modem's port.
+    pub modem: usize,
+    /// The range of the rate, and the rule.
+    pub plan: Plan,
 }
 
 impl LaneConfig {
@@ -70,7 +87,9 @@ impl LaneConfig {
             sorting: None,
             frames_max: FRAMES_MAX_DEFAULT,
             sojourn_max: Vec::new(),
+            train_max: Vec::new(),
             shape: Arc::new(Shape::of(policy)),
+            autorate: None,
         })
     }
 
@@ -82,6 +101,7 @@ impl LaneConfig {
             to: self.to,
             leaves: self.leaf_names.clone(),
             sojourn_max: self.sojourn_max.clone(),
+            train_max: self.train_max.clone(),
             rings: self.sorting.as_ref().map(SortPlan::leaves_of_rings).unwrap_or_default(),
             shape: Arc::clone(&self.shape),
             since: Instant::from_nanos(monotonic_ns()),

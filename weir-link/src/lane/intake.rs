@@ -51,6 +51,7 @@ impl Intake {
         let packet = Packet {
             handle: Handle(frame.0),
             length,
+            train: 0,
             flow: headers.flow(classified.flow),
             host: headers.host(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),

@@ -43,7 +43,7 @@ impl Lane {
         self.link.release_dropped(&mut self.books, pool);
         let LaneJoins { plan, rows, note } = joins;
         for row in rows {
-            self.join_row(plan, row);
+            self.join_row(plan, row, pool);
         }
         if let Some(steps) = self.books.steps.get() {
             if let Some(Step::Joins(note)) = note {
@@ -56,9 +56,9 @@ impl Lane {
         self.resume(pool);
     }
 
-    fn join_row(&mut self, plan: &mut LinkPlan, row: &mut JoinRow) {
+    fn join_row(&mut self, plan: &mut LinkPlan, row: &mut JoinRow, pool: &FramePool) {
         if let Some(heir) = row.heir {
-            self.move_frames_of(row.leaf, heir);
+            self.move_frames_of(row.leaf, heir, pool);
         }
         for graft in &mut row.grafts {
             let now = self.link.pending.now();
@@ -76,7 +76,7 @@ impl Lane {
 
     /// Moves the frames of a class that leaves: those in front of the link to the heir, with the
     /// room that it and the link's take, and those behind the link to the row of removed leaves.
-    fn move_frames_of(&mut self, leaf: LeafId, heir: LeafId) {
+    fn move_frames_of(&mut self, leaf: LeafId, heir: LeafId, pool: &FramePool) {
         for arrival in self.link.pending.arrivals_mut() {
             if arrival.leaf == leaf {
                 arrival.leaf = heir;
@@ -84,10 +84,10 @@ impl Lane {
         }
         let reserves = &mut self.books.reserves;
         let removed = reserves.removed();
-        for departure in &mut self.outbox.departures {
+        for (departure, frames) in self.outbox.waiting(pool) {
             if departure.leaf == leaf {
-                reserves.give_back(leaf);
-                reserves.adopt(removed, 1);
+                (0..frames).for_each(|_| reserves.give_back(leaf));
+                reserves.adopt(removed, frames);
                 departure.leaf = LeafId(removed as u32);
             }
         }

@@ -3,8 +3,6 @@
 //! Invariant: they leave in the order in which the link handed them out, at most [`OUTBOX_MAX`]
 //! wait for the next turn, and none is sent that has become too old.
 
-use std::ops::Range;
-
 use weir_core::event::Departure;
 use weir_core::packet::{LinkType, write_traffic_class};
 use weir_core::units::Instant;
@@ -17,11 +15,52 @@ use weir_host::wait::monotonic_ns;
 
 pub(super) struct Outbox {
     pub departures: Vec<Departure>,
+    /// How far the first of them was sent, if that is a train of which the port took a part.
+    begun: Option<Begun>,
+    /// The frames that the port sent, if they are noted.
+    left: Option<Vec<Left>>,
+}
+
+/// A frame that the port sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    pub frame: FrameId,
+    pub at: Instant,
+    /// The bytes that the policy charges for it; of a train, with its last frame.
+    pub charged: u64,
+}
+
+/// A train of which frames were sent.
+#[derive(Clone, Copy)]
+struct Begun {
+    /// The frame that is next.
+    next: FrameId,
+    /// When the train arrived; the slot of its first frame may have another one by now.
+    stamp: u64,
+    /// Whether the port did not send one of them.
+    is_lost: bool,
+}
+
+/// A frame on its way to the port.
+#[derive(Clone, Copy, Default)]
+struct Loaded {
+    /// The frame behind it in its train.
+    next: Option<FrameId>,
 }
 
 impl Outbox {
     pub fn new() -> Self {
-        Self { departures: Vec::with_capacity(BATCH) }
+        Self { departures: Vec::with_capacity(BATCH), begun: None, left: None }
+    }
+
+    /// From now on notes which frames the port sends; each turn takes the notes.
+    pub fn note_left(&mut self) {
+        self.left.get_or_insert_with(|| Vec::with_capacity(OUTBOX_MAX));
+    }
+
+    /// Hands over the notes.
+    pub fn take_left(&mut self, each: impl FnMut(Left)) {
+        self.left.iter_mut().flat_map(|left| left.drain(..)).for_each(each);
     }
 
     pub fn len(&self) -> usize {
@@ -46,78 +85,148 @@ impl Outbox {
         if !self.departures.iter().any(|departure| is_stale(books, pool, departure)) {
             return;
         }
+        let mut is_begun = self.begun.is_some();
         self.departures.retain(|departure| {
-            let is_stale = is_stale(books, pool, departure);
+            // The rest of a train follows its first frames.
+            let is_stale = !std::mem::take(&mut is_begun) && is_stale(books, pool, departure);
             if is_stale {
-                books.lose(departure, Loss::Stale, clock, pool);
+                books.lose((departure, first_of(departure)), Loss::Stale, clock, pool);
             }
             !is_stale
         });
     }
 
-    /// Gives the departures to the interface; returns whether it was done with any.
+    /// Returns each departure that waits, with the number of its frames that do.
+    pub fn waiting(&mut self, pool: &FramePool) -> impl Iterator<Item = (&mut Departure, u32)> {
+        let mut begun = self.begun;
+        self.departures.iter_mut().map(move |departure| {
+            let first = begun.take().map_or(first_of(departure), |begun| begun.next);
+            (departure, pool.train(first).count() as u32)
+        })
+    }
+
+    /// Gives the departures to the interface; returns whether it was done with any frame.
     pub fn send(&mut self, books: &mut Books, pool: &mut FramePool, port: &mut dyn Port) -> bool {
-        let mut done = 0;
+        let (mut done, mut is_done_with_any) = (0, false);
         while done < self.len() {
-            let batch = done..self.len().min(done + BATCH);
-            let taken = self.send_batch(batch.clone(), books, pool, port);
-            done += taken;
-            if taken < batch.len() {
+            let batch = self.send_batch(done, books, pool, port);
+            done += batch.ended;
+            is_done_with_any |= batch.taken > 0;
+            if batch.taken < batch.offered {
                 break;
             }
         }
         self.departures.drain(..done);
-        done > 0
+        is_done_with_any
     }
 
-    /// Gives these departures to the interface; returns how many it took over.
+    /// Gives the departures behind the first `done` to the interface, as many frames as a batch
+    /// has.
     fn send_batch(
         &mut self,
-        batch: Range<usize>,
+        done: usize,
         books: &mut Books,
         pool: &mut FramePool,
         port: &mut dyn Port,
-    ) -> usize {
-        let batch = &self.departures[batch];
-        let mut frames = [FrameId(0); BATCH];
-        for (frame, departure) in frames.iter_mut().zip(batch) {
-            *frame = FrameId(departure.handle.0);
-            if let Some(traffic_class) = departure.mark.written() {
-                // May run again if the interface was busy, without effect.
-                write_traffic_class(LinkType::Ethernet, pool.bytes_mut(*frame), traffic_class);
-            }
-        }
-        let sent = port.send(pool, &frames[..batch.len()]);
-        assert!(sent.taken <= batch.len(), "a port takes frames that it is given");
+    ) -> Batch {
+        let (mut frames, mut loaded) = ([FrameId(0); BATCH], [Loaded::default(); BATCH]);
+        let offered = self.load(done, (&mut frames, &mut loaded), pool);
+        let sent = port.send(pool, &frames[..offered]);
+        assert!(sent.taken <= offered, "a port takes frames that it is given");
         let now = Instant::from_nanos(monotonic_ns());
-        for (index, departure) in batch[..sent.taken].iter().enumerate() {
-            if sent.is_lost(index) {
-                books.not_sent(departure, now);
-            } else {
-                books.sent(departure, now, pool);
+        let mut ended = 0;
+        for (index, loaded) in loaded[..sent.taken].iter().enumerate() {
+            let departure = &self.departures[done + ended];
+            let first = first_of(departure);
+            let fresh = || Begun { next: first, stamp: pool.stamp(first), is_lost: false };
+            let mut begun = self.begun.take().unwrap_or_else(fresh);
+            begun.is_lost |= sent.is_lost(index);
+            if let Some(left) = self.left.as_mut().filter(|_| !sent.is_lost(index)) {
+                let charged = if loaded.next.is_none() { departure.charged.get() } else { 0 };
+                left.push(Left { frame: frames[index], at: now, charged });
+            }
+            if let Some(next) = loaded.next {
+                books.part_sent(departure.leaf);
+                self.begun = Some(Begun { next, ..begun });
+                continue;
+            }
+            ended += 1;
+            match begun.is_lost {
+                true => books.not_sent(departure, now),
+                false => books.sent(departure, begun.stamp, now),
             }
         }
-        sent.taken
+        Batch { offered, taken: sent.taken, ended }
+    }
+
+    /// Lays out the frames of the departures behind the first `done`, with their marks written;
+    /// returns how many they are.
+    fn load(
+        &self,
+        done: usize,
+        (frames, loaded): (&mut [FrameId; BATCH], &mut [Loaded; BATCH]),
+        pool: &mut FramePool,
+    ) -> usize {
+        let (mut begun, mut count) = (self.begun, 0);
+        for departure in &self.departures[done..] {
+            let mut next = Some(begun.take().map_or(first_of(departure), |begun| begun.next));
+            while let Some(frame) = next {
+                if count == BATCH {
+                    return count;
+                }
+                next = pool.coupled(frame);
+                if let Some(traffic_class) = departure.mark.written() {
+                    // May run again if the interface was busy, without effect.
+                    write_traffic_class(LinkType::Ethernet, pool.bytes_mut(frame), traffic_class);
+                }
+                (frames[count], loaded[count]) = (frame, Loaded { next });
+                count += 1;
+            }
+        }
+        count
     }
 
     /// Drops the oldest frames of a busy interface beyond [`OUTBOX_MAX`].
     pub fn shed(&mut self, now: Instant, books: &mut Books, pool: &mut FramePool) {
         let excess = self.len().saturating_sub(OUTBOX_MAX);
-        for departure in self.departures.drain(..excess) {
-            books.lose(&departure, Loss::BusyPort, now, pool);
-        }
+        self.lose_first(excess, Loss::BusyPort, now, books, pool);
         assert!(self.len() <= OUTBOX_MAX, "the outbox has its bound");
     }
 
     /// Gives up all frames.
     pub fn flush(&mut self, now: Instant, books: &mut Books, pool: &mut FramePool) {
-        for departure in self.departures.drain(..) {
-            books.lose(&departure, Loss::Flushed, now, pool);
+        self.lose_first(self.len(), Loss::Flushed, now, books, pool);
+    }
+
+    fn lose_first(
+        &mut self,
+        count: usize,
+        cause: Loss,
+        now: Instant,
+        books: &mut Books,
+        pool: &mut FramePool,
+    ) {
+        for departure in self.departures.drain(..count) {
+            let first = self.begun.take().map_or(first_of(&departure), |begun| begun.next);
+            books.lose((&departure, first), cause, now, pool);
         }
     }
 }
 
-/// Bound: frames that wait for a busy interface; the oldest are dropped.
+/// Returns the first frame of a departure.
+fn first_of(departure: &Departure) -> FrameId {
+    FrameId(departure.handle.0)
+}
+
+/// What became of the frames of one call.
+struct Batch {
+    offered: usize,
+    taken: usize,
+    /// Departures whose last frame was taken.
+    ended: usize,
+}
+
+/// Bound: packets that wait for a busy interface; the oldest are dropped.
 const OUTBOX_MAX: usize = 1024;
 /// With so many the lane counts as jammed: what one turn adds still has room.
 pub(super) const JAMMED: usize = OUTBOX_MAX / 2;

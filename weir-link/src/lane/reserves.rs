@@ -75,6 +75,15 @@ impl Reserves {
         true
     }
 
+    /// Takes room for so many frames of `leaf`, which are one packet: for all, or for none.
+    pub fn take_all(&mut self, leaf: LeafId, frames: u32) -> bool {
+        let taken = (0..frames).take_while(|_| self.take(leaf)).count() as u32;
+        if taken < frames {
+            (0..taken).for_each(|_| self.give_back(leaf));
+        }
+        taken == frames
+    }
+
     /// Gives back the room of a frame of `leaf`.
     ///
     /// # Panics

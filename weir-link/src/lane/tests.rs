@@ -56,6 +56,9 @@ pub(crate) fn us(micros: u64) -> Instant {
     Instant::from_nanos(micros * 1000)
 }
 
+/// Trains of up to three frames of 60 bytes in three of up to four leaves.
+const TRAINS: [u32; 3] = [65_535, 0, 180];
+
 /// A lane before a port in memory.
 struct Scene {
     lane: Lane,
@@ -70,17 +73,26 @@ impl Scene {
         let config = LaneConfig::new("lane", (vec![0], 1), policy).expect("the policy is sound");
         let (port, cable) = Mem::new("mem", 1);
         let lane = Lane::new(LaneConfig { frames_max, ..config });
-        Self { lane, pool: FramePool::for_mtu(frames_max + 64, 1500), port, cable, accepted: 0 }
+        Self { lane, pool: FramePool::for_mtu(frames_max + 256, 1500), port, cable, accepted: 0 }
     }
 
     fn accept(&mut self, at: u64, dport: u16) {
-        let bytes = frame(dport);
-        let frame = self.pool.insert(&bytes).expect("the pool has a frame in hand");
-        let headers = Headers::parse_ethernet(&bytes);
-        let (at_ns, port) = (us(at).as_nanos(), InterfaceId(0));
-        let incoming = Incoming { frame, at_ns, headers: &headers, port };
-        self.lane.accept(us(at), incoming, &mut self.pool);
-        self.accepted += 1;
+        self.accept_segments(at, dport, 1);
+    }
+
+    /// Has so many segments of one super-packet arrive.
+    fn accept_segments(&mut self, at: u64, dport: u16, count: usize) {
+        let (bytes, at_ns) = (frame(dport), us(at).as_nanos());
+        let first = self.pool.number_segments(count);
+        let received: Vec<_> = (first..first + count as u32)
+            .map(|number| {
+                let frame = self.pool.insert(&bytes).expect("the pool has a frame in hand");
+                self.pool.set_segment(frame, number);
+                Received { frame, at_ns, headers: Headers::parse_ethernet(&bytes) }
+            })
+            .collect();
+        self.lane.accept(us(at), (&received, InterfaceId(0)), &mut self.pool);
+        self.accepted += count as u64;
     }
 
     fn turn(&mut self, at: u64) {
@@ -97,16 +109,49 @@ impl Scene {
         frames.iter().map(|sent| u16::from_be_bytes([sent[36], sent[37]])).collect()
     }
 
-    /// Returns the packets that left, were dropped or were lost, of all leaves and those removed.
+    /// Returns the frames that left, were dropped or were lost, of all leaves and those removed;
+    /// each has 60 bytes.
     fn gone(&self) -> u64 {
         let leaves = self.lane.labels().leaves.len();
         let counts = (0..leaves).map(|leaf| self.lane.counts(leaf)).chain([self.lane.retired()]);
         let gone = |counts: LeafCounts| {
-            let before = Loss::BEFORE.map(|cause| counts.losses[cause as usize].packets);
+            let before = Loss::BEFORE.map(|cause| counts.losses[cause as usize].bytes);
             let account = counts.account;
-            account.sent.packets + account.dropped_total().packets + before.iter().sum::<u64>()
+            account.sent.bytes + account.dropped_total().bytes + before.iter().sum::<u64>()
         };
-        counts.map(gone).sum()
+        counts.map(gone).sum::<u64>() / 60
+    }
+}
+
+/// Segments of 60 bytes come, of which so many bytes pass as one packet: the frames that leave with
+/// each packet, while the line sends a byte in a microsecond.
+#[test]
+fn segments_pass_as_one_packet_as_far_as_the_class_lets_them() {
+    let rows: [(usize, u32, &[usize]); 8] = [
+        (1, 0, &[1]),
+        (3, 0, &[1, 1, 1]),
+        (3, 119, &[1, 1, 1]),
+        (3, 120, &[2, 1]),
+        (7, 200, &[3, 3, 1]),
+        (4, 65_535, &[4]),
+        (BATCH, 65_535, &[BATCH]),
+        (BATCH + 2, 65_535, &[BATCH, 2]),
+    ];
+    for (count, train_max, packets) in rows {
+        let mut scene = Scene::new(&policy(), 256);
+        scene.lane.books.labels.train_max = vec![0, train_max];
+        scene.accept_segments(0, 2, count);
+        let used = scene.pool.capacity() - scene.pool.free_count();
+        assert_eq!((scene.lane.held(), used), (count, count), "{count} {train_max}");
+        let mut at = 0;
+        for frames in packets {
+            scene.turn(at);
+            assert_eq!(scene.sent().len(), *frames, "{count} {train_max}, at {at}");
+            at += 60 * *frames as u64;
+        }
+        assert_eq!((scene.lane.held(), scene.pool.free_count()), (0, scene.pool.capacity()));
+        let sent = scene.lane.counts(1).account.sent;
+        assert_eq!((sent.packets, sent.bytes), (packets.len() as u64, 60 * count as u64));
     }
 }
 
@@ -143,16 +188,19 @@ fn no_frame_is_lost_sight_of_over_random_changes_of_the_policy() {
         let mut random = Random::new(seed, 0);
         let mut policy = policy_of(POLICIES[0]);
         let mut scene = Scene::new(&policy, 64);
+        scene.lane.books.labels.train_max = TRAINS.to_vec();
         for step in 0..200u64 {
             let at = step * 50;
             for _ in 0..random.below(5) {
-                scene.accept(at, 1 + random.below(4) as u16);
+                let segments = 1 + random.below(4) * random.below(2);
+                scene.accept_segments(at, 1 + random.below(4) as u16, segments as usize);
             }
             scene.cable.set_room(random.below(4) as usize);
             if random.below(4) == 0 {
                 let new = policy_of(POLICIES[random.below(5) as usize]);
                 let ages = vec![Duration::from_secs(1_000_000_000); new.link.tree.leaf_count()];
-                let way = Way { policy: &new, sojourn_max: &ages, frames_max: 64 };
+                let way =
+                    Way { policy: &new, sojourn_max: &ages, train_max: &TRAINS, frames_max: 64 };
                 let change = LaneChange::prepare(scene.lane.labels(), &policy, way);
                 let mut change = change.expect("the policy is sound");
                 let held = scene.lane.held() as u64 + scene.gone();

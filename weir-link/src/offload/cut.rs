@@ -21,6 +21,8 @@ pub struct Cut {
     layers: Layers,
     is_tcp: bool,
     has_checksum: bool,
+    /// Whether the field of the checksum is left for later.
+    leaves_sum: bool,
     /// The length of the headers of a segment.
     headers: usize,
     /// How many of their first bytes come before the option that segments do not have.
@@ -52,7 +54,17 @@ impl Cut {
         let headers = payload - gap;
         let before_gap = if is_jumbo { at + IP6_LEN } else { headers };
         let is_tcp = kind.is_tcp;
-        let cut = Self { layers, is_tcp, has_checksum, headers, before_gap, payload, end, size };
+        let cut = Self {
+            layers,
+            is_tcp,
+            has_checksum,
+            leaves_sum: false,
+            headers,
+            before_gap,
+            payload,
+            end,
+            size,
+        };
         let first = layers.tunnel.map_or(at, |tunnel| tunnel.network.at);
         if size == 0 || cut.count() > SEGMENTS_MAX || size + (headers - first) > 0xffff {
             return Err(OffloadError::BadSize);
@@ -69,6 +81,10 @@ impl Cut {
         let is_bare = at == ETHERNET_LEN && self.layers.tunnel.is_none();
         // No extension header: those behind the first segment are found by their lengths alone.
         self.is_tcp && is_bare && (!is_ip6 || next == at + IP6_LEN)
+    }
+
+    pub(super) fn without_sums(self) -> Self {
+        Self { leaves_sum: self.is_plain_tcp(), ..self }
     }
 
     /// Returns the length of the longest segment, without a tag that is put back.
@@ -120,6 +136,9 @@ impl Cut {
     }
 
     fn fix_checksum(&self, segment: &mut [u8]) {
+        if self.leaves_sum {
+            return;
+        }
         let Network { at, is_ip6, next: transport, .. } = self.layers.network;
         let field = transport + if self.is_tcp { 16 } else { 6 };
         put(segment, field, 0);
@@ -189,7 +208,13 @@ fn fix_tcp(segment: &mut [u8], at: usize, offset: u32, first: bool, last: bool) 
 }
 
 /// Returns the checksum of TCP or UDP, whose field is zero, from `transport` to the end.
-fn checksum(segment: &[u8], network: usize, is_ip6: bool, protocol: u8, transport: usize) -> u16 {
+pub(super) fn checksum(
+    segment: &[u8],
+    network: usize,
+    is_ip6: bool,
+    protocol: u8,
+    transport: usize,
+) -> u16 {
     let mut sum = pseudo_header(segment, network, is_ip6, protocol, segment.len() - transport);
     sum.add(&segment[transport..]);
     sum.finish_nonzero()

@@ -3,7 +3,7 @@
 //!
 //! Invariant: what [`Cut`](super::Cut) makes of the joined packet are the segments, byte for byte.
 
-use super::cut::{TCP_CWR, TCP_FIN_PSH, fix_lengths, pseudo_header};
+use super::cut::{TCP_CWR, TCP_FIN_PSH, checksum, fix_lengths, pseudo_header};
 use super::layers::{IP6_LEN, Network, PROTOCOL_TCP};
 use super::{
     ETHERNET_LEN, FLAG_NEEDS_CHECKSUM, GSO_ECN, GSO_TCP4, GSO_TCP6, OFFLOAD_HEADER_LEN, TCP_FIELD,
@@ -67,6 +67,15 @@ pub(crate) fn write_head(
         place.copy_from_slice(&(word as u16).to_ne_bytes());
     }
     OFFLOAD_HEADER_LEN + headers
+}
+
+/// Writes the checksum of a segment that was cut without one
+/// ([`Plan::without_sums`](super::Plan::without_sums)).
+pub(crate) fn write_sum(segment: &mut [u8]) {
+    let (transport, is_ip6) = (transport_at(segment), has_ip6(segment));
+    let field = transport + usize::from(TCP_FIELD);
+    put(segment, field, 0);
+    put(segment, field, checksum(segment, ETHERNET_LEN, is_ip6, PROTOCOL_TCP, transport));
 }
 
 fn has_ip6(segment: &[u8]) -> bool {

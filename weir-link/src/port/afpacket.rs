@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{
     BATCH, Kind, NewRings, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Reached, Received,
-    Room, Sent, SortHandle,
+    Room, Sent, SortHandle, complete_sum,
 };
 use crate::authority::{
     Authority, PassedDescriptors, PortReply, PortRequest, Reply, RingShape, misfit,
@@ -545,6 +545,7 @@ impl Delivery<'_> {
             return;
         }
         let numbered = plan.cuts_plain_tcp() && tag.is_none();
+        let plan = if numbered { plan.without_sums() } else { plan };
         let first = numbered.then(|| self.pool.number_segments(plan.count()));
         for index in 0..plan.count() {
             let delivered = self.deliver(&plan, bytes, tag, index);

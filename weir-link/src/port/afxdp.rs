@@ -25,7 +25,7 @@ use libc::xdp_desc;
 
 use super::{
     BATCH, Kind, NewRings, Port, PortConfig, PortCounters, PortState, Reached, Received, Room,
-    Sent, SortHandle,
+    Sent, SortHandle, complete_sum,
 };
 use crate::authority::{Area, Authority, PassedDescriptors, PortRequest, Reply, XdpParts, misfit};
 use crate::offload::unfinished;
@@ -717,6 +717,7 @@ impl Port for AfXdp {
             return sent;
         }
         for frame in frames {
+            complete_sum(pool, *frame);
             if is_too_long(pool.bytes(*frame), self.mtu) {
                 self.counters.send_too_long += 1;
                 pool.release(*frame);

@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, SortHandle};
+use super::{
+    NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, SortHandle,
+    complete_sum,
+};
 use crate::pool::{FrameId, FramePool};
 use crate::stations::Address;
 use weir_host::error::{Result, SystemError};
@@ -178,6 +181,7 @@ impl Port for Mem {
         let taken = frames.len().min(state.room);
         state.room -= taken;
         for frame in &frames[..taken] {
+            complete_sum(pool, *frame);
             state.sent.push(pool.bytes(*frame).to_vec());
             pool.release(*frame);
         }

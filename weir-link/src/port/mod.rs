@@ -11,6 +11,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use crate::authority::{Authority, AuthorityClient};
+use crate::offload::join::write_sum;
 use crate::pool::{FrameId, FramePool};
 pub use crate::sorter::RINGS_MAX;
 use crate::sorter::Sorting;
@@ -362,7 +363,8 @@ pub enum PortState {
 /// A frame that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// The whole frame, finished, from its destination address on; the receiver releases it.
+    /// The whole frame, from its destination address on, finished but perhaps for the checksum of a
+    /// segment ([`complete_sum`]); the receiver releases it.
     pub frame: FrameId,
     /// When the kernel received it, in nanoseconds of CLOCK_MONOTONIC; never less than the one
     /// before.
@@ -375,6 +377,13 @@ impl Received {
     /// A frame of the pool that arrived then.
     pub(crate) fn new(frame: FrameId, at_ns: u64, pool: &FramePool) -> Self {
         Self { frame, at_ns, headers: Headers::parse_ethernet(pool.bytes(frame)) }
+    }
+}
+
+/// Computes the checksum of a frame that leaves as it is, if it was cut without one.
+pub fn complete_sum(pool: &mut FramePool, frame: FrameId) {
+    if pool.take_lack_of_sum(frame) {
+        write_sum(pool.bytes_mut(frame));
     }
 }
 

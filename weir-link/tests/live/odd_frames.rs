@@ -91,12 +91,15 @@ pub fn rows() -> impl Iterator<Item = rows::Row> {
         let test = Test::of(format!("odd_frames::open_{}", row.name), move || check_open(row));
         test.needs(&[Need::Root])
     };
+    let is_super = |row: &&'static Row| row.name.starts_with("super_packets");
+    let whole = ROWS.iter().filter(is_super);
+    let whole = whole.map(move |row| through(row, Through::Whole, "whole_"));
     let faults = [
         Test::new("odd_frames::carrier_is_passed_on", faults::carrier_is_passed_on),
         Test::new("odd_frames::tcp_in_vxlan", faults::tcp_in_vxlan),
     ];
     let others = ROWS.iter().flat_map(move |row| [workers(row), open(row)]);
-    ROWS.iter().map(plain).chain(faults).chain(others)
+    ROWS.iter().map(plain).chain(faults).chain(others).chain(whole)
 }
 
 fn check(row: &'static Row, through: Through) -> Outcome {
@@ -104,6 +107,13 @@ fn check(row: &'static Row, through: Through) -> Outcome {
     let weir = run(row, through)?;
     compare((&kernel, &weir), row.only, row.why)?;
     let status = weir.status.ok_or("Weir has a status")?;
+    if through == Through::Whole {
+        let sent = status.lanes[CLIENT].classes[0].sent.packets;
+        let frames = status.ports[SERVER].sent;
+        // Only TCP passes whole.
+        let is_whole = if row.name.contains("tcp") { sent < frames } else { sent <= frames };
+        return if is_whole { Ok(()) } else { Err(format!("{sent} of {frames} frames").into()) };
+    }
     let received = [CLIENT, SERVER].map(|at| status.ports[at].received + status.ports[at].lost_in);
     let more = received.iter().zip(&weir.sent).all(|(received, sent)| received >= sent);
     balance(through, &status, if row.is_chatty && more { received } else { weir.sent })

@@ -118,7 +118,7 @@ pub fn bounds(plan: &LinkPlan, demands: &[Demand]) -> Vec<Bound> {
 /// If there is not one demand for each leaf.
 pub fn at_least(plan: &LinkPlan, demands: &[Demand]) -> Vec<AtLeast> {
     let bounds = bounds(plan, demands);
-    at_least::at_least(plan, &traffic(plan, demands, &any_packets(plan)), &bounds)
+    at_least::at_least(plan, &traffic(plan, demands, &any_packets(plan, demands)), &bounds)
 }
 
 /// Returns where the real-time curves of a plan are above its line, if it has such curves and they
@@ -147,14 +147,17 @@ pub fn longest_packets(plan: &LinkPlan, demands: &[Demand]) -> Vec<u64> {
     let longest = |((_, class), demand): ((_, &ClassSpec), &Demand)| {
         let burst = demand.arrival.map(|arrival| arrival.burst);
         let stated = [burst, class.params.bytes("packet")];
-        stated.into_iter().flatten().fold(plan.tree.mtu(), Bytes::min).get()
+        let longest = demand.train.map_or(plan.tree.mtu(), |train| train.max(plan.tree.mtu()));
+        stated.into_iter().flatten().fold(longest, Bytes::min).get()
     };
     plan.tree.leaves().zip(demands).map(longest).collect()
 }
 
-/// Returns the link's longest packet for every leaf: nothing enforces what a class declares.
-fn any_packets(plan: &LinkPlan) -> Vec<u64> {
-    vec![plan.tree.mtu().get(); plan.queues.len()]
+/// Returns the longest packet of every leaf that the link lets in: nothing enforces what a class
+/// declares.
+fn any_packets(plan: &LinkPlan, demands: &[Demand]) -> Vec<u64> {
+    let longest = |demand: &Demand| demand.train.unwrap_or_default().max(plan.tree.mtu()).get();
+    demands.iter().map(longest).collect()
 }
 
 /// Returns how long the full queue of every leaf takes whatever others do and whatever the leaf
@@ -163,7 +166,7 @@ fn any_packets(plan: &LinkPlan) -> Vec<u64> {
 /// # Panics
 /// If there is not one demand for each leaf.
 pub fn full_queues(plan: &LinkPlan, demands: &[Demand]) -> Vec<Option<f64>> {
-    let (line, traffic) = (Line::of(plan), traffic(plan, demands, &any_packets(plan)));
+    let (line, traffic) = (Line::of(plan), traffic(plan, demands, &any_packets(plan, demands)));
     let servers = servers::servers(&service(plan), &line, &traffic);
     let time = |(server, traffic): (Option<Server>, &Traffic)| {
         let time = server?.standing?.time(traffic.limit);
@@ -172,13 +175,24 @@ pub fn full_queues(plan: &LinkPlan, demands: &[Demand]) -> Vec<Option<f64>> {
     servers.into_iter().zip(&traffic).map(time).collect()
 }
 
+/// Returns the rate that each leaf is guaranteed in the long run, in bytes a second; `None` where
+/// none is.
+///
+/// # Panics
+/// If there is not one demand for each leaf.
+pub fn guaranteed(plan: &LinkPlan, demands: &[Demand]) -> Vec<Option<f64>> {
+    let (line, traffic) = (Line::of(plan), traffic(plan, demands, &any_packets(plan, demands)));
+    let servers = servers::servers(&service(plan), &line, &traffic);
+    servers.into_iter().map(|server| Some(server?.standing?.rate())).collect()
+}
+
 /// Returns how long the line takes to send what all queues may hold, in seconds.
 ///
 /// # Panics
 /// If there is not one demand for each leaf.
 pub fn all_queues(plan: &LinkPlan, demands: &[Demand]) -> f64 {
     let line = Line::of(plan);
-    let traffic = traffic(plan, demands, &any_packets(plan));
+    let traffic = traffic(plan, demands, &any_packets(plan, demands));
     let bytes: f64 = traffic.iter().map(|leaf| leaf.limit).sum();
     outward(line.time(bytes) + line.buffer, 1e-6)
 }

@@ -1,7 +1,10 @@
 //! Directions of a deployment, and the policies that they name.
 
+use super::autorate::{self, Autorate};
 use super::keys::{self, DIRECTIONS_MAX};
-use super::{Deployment, Direction, Port, Settings, check_key, pool, ports, sojourn};
+use super::{
+    Deployment, Direction, Port, Settings, SuperPackets, check_key, pool, ports, sojourn, trains,
+};
 use crate::codes;
 use crate::file::ReadFile;
 use crate::finding::{Draft, Outcome, Report, Span};
@@ -47,6 +50,7 @@ pub(super) struct Written<'t> {
     path: PathBuf,
     policy: Node<'t>,
     options: Options,
+    autorate: Option<(Autorate, Span)>,
 }
 
 impl Written<'_> {
@@ -167,6 +171,7 @@ fn direction<'t>(
     let to = to_node.as_ref().and_then(|node| ports::find(node, ports, report));
     let policy = table.required("policy", report);
     let options = Options::read(&mut table, settings, report);
+    let varies = table.field("autorate");
     table.finish(report);
     let mut ends = from.zip(to);
     let is_loop = |ends: &mut (Vec<usize>, usize)| ends.0.contains(&ends.1);
@@ -174,10 +179,14 @@ fn direction<'t>(
         let message = "a direction ends where it begins";
         report.push(node.draft(&codes::SAME_WAY, message).cure("name another port"));
     }
+    let autorate = varies.and_then(|varies| {
+        let way = (node.key(), ends.as_ref());
+        Some((autorate::read(&varies, way, ports, report)?, varies.key_span()))
+    });
     let policy = policy?;
     let folder = Path::new(file).parent().unwrap_or(Path::new(""));
     let path = folder.join(policy.name(report)?);
-    Some(Written { name: node.key().to_owned(), ends, path, policy, options })
+    Some(Written { name: node.key().to_owned(), ends, path, policy, options, autorate })
 }
 
 /// Reads the port, or the ports, where frames come in.
@@ -209,6 +218,7 @@ struct Options {
     pool: u32,
     pool_span: Option<Span>,
     sojourn_max: Option<WordOr<Duration>>,
+    super_packets: SuperPackets,
 }
 
 impl Options {
@@ -221,6 +231,7 @@ impl Options {
             pool: own.unwrap_or(*pool),
             pool_span: node.map(|node| node.span()).or(*pool_span),
             sojourn_max: sojourn_max.or(settings.sojourn_max),
+            super_packets: settings.super_packets,
         }
     }
 }
@@ -245,7 +256,7 @@ impl<'a> Policies<'a> {
         ports: &[Port],
         report: &mut Report,
     ) -> Option<Direction> {
-        let Written { name, ends, path, policy: node, options } = written;
+        let Written { name, ends, path, policy: node, options, autorate } = written;
         let policy = self.read(&path, &node, ports, report)?;
         let (from, to) = ends?;
         let sojourn_max = match options.sojourn_max {
@@ -253,7 +264,21 @@ impl<'a> Policies<'a> {
             Some(WordOr::Word) => Vec::new(),
             None => sojourn::of_policy(&policy),
         };
-        let direction = Direction { name, from, to, path, policy, pool: options.pool, sojourn_max };
+        if let Some((autorate, span)) = &autorate {
+            autorate::check(autorate, &policy, *span, report);
+        }
+        let train_max = trains::of_policy(&policy, options.super_packets);
+        let direction = Direction {
+            name,
+            from,
+            to,
+            path,
+            policy,
+            autorate: autorate.map(|(autorate, _)| autorate),
+            pool: options.pool,
+            sojourn_max,
+            train_max,
+        };
         pool::check(&direction, options.pool_span.unwrap_or(node.span()), report);
         Some(direction)
     }

@@ -24,6 +24,7 @@
 
 mod alarm;
 mod api;
+mod autorate;
 mod bridges;
 mod circuits;
 mod directions;
@@ -33,6 +34,7 @@ mod ports;
 mod rsvp;
 mod service;
 mod sojourn;
+pub mod trains;
 mod web;
 
 use crate::codes;
@@ -48,6 +50,7 @@ use weir_core::units::{Duration, Share};
 pub use crate::file::ReadFile;
 pub use alarm::{Alarm, Watch, Webhook, watch};
 pub use api::Api;
+pub use autorate::Autorate;
 pub use circuits::{ATTRIBUTES, CircuitSource, Circuits, Radius};
 pub use ports::{INTERFACE_BYTES_MAX, PORT_KINDS, is_interface};
 pub use rsvp::{EXCESSES, Excess, NeighbourLimit, Rsvp, rate_cap};
@@ -152,11 +155,36 @@ pub struct Direction {
     pub path: PathBuf,
     /// The plan that its file holds.
     pub policy: Policy,
+    /// Its rate follows the capacity of the line, if it does.
+    pub autorate: Option<Autorate>,
     /// The most frames that it holds.
     pub pool: u32,
     /// For each leaf, the age from which its packets are dropped as stale, as after a stall; empty
     /// if none are.
     pub sojourn_max: Vec<Duration>,
+    /// For each leaf, the longest train of frames of one super-packet, in bytes, that passes as one
+    /// packet; 0, also beyond the end, where each frame passes by itself.
+    pub train_max: Vec<u32>,
+}
+
+impl Direction {
+    /// Returns the policy with the longest packets that this direction has.
+    #[must_use]
+    pub fn policy_with_trains(&self) -> Policy {
+        trains::demanded(&self.policy, &self.train_max)
+    }
+}
+
+/// What becomes of super-packets, which a sender or a card leaves to be cut into frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SuperPackets {
+    /// Each frame is decided by itself.
+    #[default]
+    Cut,
+    /// They pass as one packet of all their frames.
+    Whole,
+    /// As `whole` where that takes less than a millisecond at the rate of the class.
+    Auto,
 }
 
 /// How the run loop waits.
@@ -194,6 +222,9 @@ impl Deployment {
                 let places = direction.policy.place_count();
                 direction.sojourn_max.truncate(first);
                 direction.sojourn_max.resize(first + places, longest);
+            }
+            if !is_plain {
+                direction.train_max.truncate(first);
             }
             if !is_plain {
                 direction.policy = direction.policy.clone().with_places();
@@ -308,6 +339,7 @@ struct Settings {
     pool_span: Option<Span>,
     /// The default of directions.
     sojourn_max: Option<WordOr<Duration>>,
+    super_packets: SuperPackets,
     /// Where keys of the service are written.
     service_spans: service::Spans,
 }
@@ -327,6 +359,7 @@ impl Settings {
         let pool = pool::read(table, report);
         let receive_ring = table.value("receive_ring", report).unwrap_or(Packets(0));
         let sojourn_max = table.written("sojourn_max", report).flatten();
+        let super_packets = table.one_of("super_packets", SUPER_PACKETS, report);
         let carrier = table.one_of("carrier", CARRIERS, report);
         let take = table.value("take", report);
         let (service, service_spans) = service::read(table, (&ports, file), report);
@@ -358,7 +391,15 @@ impl Settings {
             circuits: None,
         };
         let pool_span = pool_node.map(|node| node.span());
-        Self { deployment, port_spans, cpus, pool_span, sojourn_max, service_spans }
+        Self {
+            deployment,
+            port_spans,
+            cpus,
+            pool_span,
+            sojourn_max,
+            super_packets: super_packets.unwrap_or_default(),
+            service_spans,
+        }
     }
 }
 
@@ -438,6 +479,9 @@ const NICE_MAX: i64 = 19;
 /// The words of `wait`.
 const WAITS: &[(&str, Wait)] =
     &[("hybrid", Wait::Hybrid), ("block", Wait::Block), ("spin", Wait::Spin)];
+/// The words of `super_packets`.
+const SUPER_PACKETS: &[(&str, SuperPackets)] =
+    &[("cut", SuperPackets::Cut), ("whole", SuperPackets::Whole), ("auto", SuperPackets::Auto)];
 /// The words of `carrier`.
 const CARRIERS: &[(&str, Carrier)] = &[("keep", Carrier::Keep), ("pass", Carrier::Pass)];
 /// Leaves [`SOCKET_BYTES_MAX`] enough for the folder.

@@ -18,6 +18,8 @@ pub struct Demand {
     pub window: Option<Bytes>,
     /// The length of most of its packets.
     pub typical_packet: Option<Bytes>,
+    /// The longest train of frames that a deployment passes as one packet, in charged bytes.
+    pub train: Option<Bytes>,
 }
 
 /// An arrival curve: in any interval no more than the burst plus the rate times the interval.

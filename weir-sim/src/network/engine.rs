@@ -7,6 +7,7 @@
 //! Invariant: every packet that was made and has not ended waits in a queue, is on a wire, in a
 //! processor, or is a piece that its receiver has taken.
 
+use super::autorate::Autorates;
 use super::cpu::Processor;
 use super::fragments::{Arrived, CONGESTED, Reassembly, cut};
 use super::lanes::{Lane, UDP_HEADER, lanes};
@@ -14,6 +15,7 @@ use super::outlet::Outlet;
 use super::parcel::Parcel;
 use super::plan::{Network, NodeId, OutletId};
 use super::signalling::{self, Signals};
+use crate::behind::step_of;
 use crate::bins::Bins;
 use crate::change::ChangeReport;
 use crate::events::Events;
@@ -61,6 +63,10 @@ pub(crate) enum Event {
     Withdraw(u32),
     /// Something is due at a node's RSVP.
     Poll(u32),
+    /// An interval of the controllers of rates ends.
+    Interval,
+    /// The capacity changes that the rate of an outlet follows.
+    Follow(u32),
 }
 
 /// A network in operation.
@@ -100,6 +106,7 @@ pub(crate) struct Engine<'a> {
     pub signals: Option<Box<Signals<'a>>>,
     /// Stands for messages, which no source of the scenario sends.
     messages: Source,
+    pub autorates: Autorates,
 }
 
 impl<'a> Engine<'a> {
@@ -136,6 +143,7 @@ impl<'a> Engine<'a> {
             rest_told: false,
             signals: None,
             messages: signalling::source(),
+            autorates: Autorates::new(network, step_of(window.end)),
         };
         engine.build_outlets(window)?;
         engine.events.push(window.start, Event::Count);
@@ -151,6 +159,7 @@ impl<'a> Engine<'a> {
             engine.start(index as u32, source)?;
         }
         engine.begin_signalling()?;
+        engine.begin_autorates();
         Ok(engine)
     }
 
@@ -246,6 +255,8 @@ impl<'a> Engine<'a> {
                 Event::Arrive(handle) => self.arrive(at, handle),
                 Event::Answer(handle) => self.answer(at, handle),
                 Event::Cpu(node) => self.forwarded(at, node),
+                Event::Interval => self.interval(at),
+                Event::Follow(index) => self.follow(at, OutletId(index)),
                 Event::Announce(_) | Event::Withdraw(_) | Event::Poll(_) => self.signal(at, event),
                 _ => self.connection_event(at, event),
             }
@@ -282,6 +293,7 @@ impl<'a> Engine<'a> {
         }
         self.changes.push(report);
         self.settle(id);
+        self.keep_rate(at, id);
     }
 
     fn send(&mut self, at: Instant, source: u32) {
@@ -355,7 +367,12 @@ impl<'a> Engine<'a> {
         let flow = flow_number(own, &lane.headers, found.flow);
         let Parcel { length, traffic_class, .. } = parcel;
         let host = lane.headers.host(found.flow);
-        let packet = Packet { handle, length, flow, host, traffic_class, meter: found.meter };
+        let meter = found.meter;
+        let packet = Packet { handle, length, train: 0, flow, host, traffic_class, meter };
+        let before = usize::from(parcel.hop).checked_sub(1).map(|hop| lane.hops[hop].outlet);
+        let source = self.scenario.sources.get(parcel.source as usize);
+        let said = (source, self.parcels.content(handle));
+        self.autorates.arrived(at, (id, before), (handle, &parcel), said);
         self.outlets[id.index()].offer(at, found.leaf, packet);
         self.settle(id);
     }
@@ -386,7 +403,11 @@ impl<'a> Engine<'a> {
             if let Some(traffic_class) = departure.mark.written() {
                 self.parcels.packet_mut(departure.handle).traffic_class = traffic_class;
             }
-            if let Some(arrives) = outlet.passage.arrival(departure.finished) {
+            let parcel = self.parcels.get(departure.handle);
+            let frame = (parcel.length, parcel.source);
+            let left = (departure.handle, parcel.length);
+            self.autorates.left(departure.at, id, left);
+            if let Some(arrives) = outlet.passage.arrival(departure.finished, frame) {
                 self.events.push(arrives, Event::Arrive(departure.handle));
                 self.flying += 1;
             } else {
@@ -395,6 +416,7 @@ impl<'a> Engine<'a> {
             }
         }
         let mut dropped = std::mem::take(&mut outlet.log.dropped);
+        self.autorates.dropped(id, dropped.len() as u64);
         if let Some(due) = outlet.due()
             && outlet.planned.is_none_or(|planned| planned > due)
         {
@@ -443,6 +465,7 @@ impl<'a> Engine<'a> {
 
     /// A packet is dropped.
     fn lose(&mut self, handle: Handle) {
+        self.autorates.forget(handle);
         let parcel = self.parcels.get(handle);
         if !parcel.back {
             let meter = &mut self.meters[parcel.source as usize];

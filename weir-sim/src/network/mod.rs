@@ -4,6 +4,7 @@
 //! reports with it, and advances each outlet at the instants at which something happens there.
 //! [`plan`] says what a network is; a [`crate::Scenario`] that has one is run by this.
 
+mod autorate;
 mod cpu;
 mod engine;
 pub(crate) mod fragments;
@@ -16,6 +17,7 @@ mod routes;
 pub mod signalling;
 mod tap;
 
+pub use autorate::{AutorateReport, Control};
 pub use plan::Network;
 pub use report::{NetworkReport, OutletReport, ProcessorReport, QueueReport};
 pub use routes::route;

@@ -4,6 +4,7 @@
 
 use super::plan::{Driver as Model, OutletPlan, Point, TapPlan};
 use super::tap::Tap;
+use crate::behind::RunningBehind;
 use crate::bins::Bins;
 use crate::classes::{ClassSums, phase_start};
 use crate::interval::Interval;
@@ -17,7 +18,7 @@ use weir_core::ids::LeafId;
 use weir_core::link::{AnyLink, Arrival, Graft, LinkPlan, Packet};
 use weir_core::parameter::BuildError;
 use weir_core::sched::{Kin, RefitError, Tree};
-use weir_core::units::{Duration, Instant, Share};
+use weir_core::units::{Duration, Instant, Rate, Share};
 use weir_trace::drive::Drive;
 use weir_trace::driver::waiting::Waiting;
 use weir_trace::driver::{Driver, Outcome};
@@ -43,6 +44,8 @@ pub(crate) struct Passage {
     /// The probability of a loss, in parts of 2^32.
     loss: u64,
     jitter: Duration,
+    /// The bottleneck before it.
+    pub behind: Option<RunningBehind>,
     /// Packets lost there that count.
     pub lost: u64,
 }
@@ -72,15 +75,20 @@ pub(crate) struct Log {
 }
 
 impl Passage {
-    fn new(plan: &OutletPlan, random: Random) -> Self {
+    fn new(plan: &OutletPlan, window: Interval, random: Random) -> Self {
         let whole = u64::from(Share::WHOLE.ppb());
         let loss = (u64::from(plan.loss.ppb()) << 32) / whole;
-        Self { random, delay: plan.delay, loss, jitter: plan.jitter, lost: 0 }
+        let behind = plan.behind.as_ref().map(|behind| RunningBehind::new(behind, window));
+        Self { random, delay: plan.delay, loss, jitter: plan.jitter, behind, lost: 0 }
     }
 
-    /// Returns when a packet whose last bit left the wire at `finished` arrives; `None` if it is
-    /// lost.
-    pub fn arrival(&mut self, finished: Instant) -> Option<Instant> {
+    /// Returns when a frame of `length` bytes of a source arrives whose last bit left the wire at
+    /// `finished`; `None` if it is lost.
+    pub fn arrival(&mut self, finished: Instant, (length, source): (u32, u32)) -> Option<Instant> {
+        let finished = match &mut self.behind {
+            Some(behind) => behind.pass(finished, length, source as usize)?,
+            None => finished,
+        };
         if self.loss > 0 && self.random.bits() >> 32 < self.loss {
             return None;
         }
@@ -123,7 +131,7 @@ impl<'a> Outlet<'a> {
                 counting: false,
             },
             classes: ClassSums::default(),
-            passage: Passage::new(plan, random),
+            passage: Passage::new(plan, window, random),
         })
     }
 
@@ -189,6 +197,25 @@ impl<'a> Outlet<'a> {
             Port::Driver(driver) => driver.offer(at, leaf, packet, &mut self.log),
         }
         self.log.waiting.note(leaf);
+    }
+
+    /// Its link sends at another rate from now on; it was advanced to `at`.
+    pub fn set_rate(&mut self, at: Instant, rate: Rate) {
+        match &mut self.port {
+            Port::Line(drive) => drive.set_rate(at, rate),
+            Port::Driver(driver) => {
+                driver.link.set_rate(at, rate);
+                driver.start(at, &mut self.log);
+            }
+        }
+    }
+
+    /// Whether packets wait for its scheduler.
+    pub fn waits(&self) -> bool {
+        match &self.port {
+            Port::Line(drive) => drive.backlog() > 0,
+            Port::Driver(driver) => driver.link.backlog() > 0,
+        }
     }
 
     /// Its node received a packet.

@@ -5,7 +5,9 @@
 
 pub use weir_trace::driver::model::{Complete, Driver};
 
+use super::autorate::Control;
 use super::signalling::plan::Signalling;
+use crate::behind::Behind;
 use weir_core::classify::Classifier;
 use weir_core::link::LinkPlan;
 use weir_core::units::{Duration, Share};
@@ -92,7 +94,11 @@ pub struct OutletPlan {
     pub queueing: Option<Box<Queueing>>,
     /// The names of the links that rules know as interfaces, in the order of their numbers.
     pub interfaces: Vec<String>,
-    /// From the last bit on the wire to its arrival.
+    /// A bottleneck at the end of the wire.
+    pub behind: Option<Box<Behind>>,
+    /// How its rate varies; without it, the rate is that of its plan.
+    pub control: Option<Box<Control>>,
+    /// From the last bit on the wire, or from the bottleneck, to its arrival.
     pub delay: Duration,
     /// The part of the packets that is lost on the way, each by chance.
     pub loss: Share,

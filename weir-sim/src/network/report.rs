@@ -1,9 +1,11 @@
 //! The parts of a report that only networks have: per outlet, processor and tap.
 
+use super::autorate::AutorateReport;
 use super::engine::Engine;
 use super::plan::OutletId;
 use super::signalling::SignallingReport;
 use super::tap::TapReport;
+use crate::behind::BehindReport;
 use crate::bins::{Bins, BinsReport};
 use crate::classes::{ClassSums, class_table, shown};
 use crate::meter::{DROPPED, LEFT, SENT};
@@ -50,7 +52,13 @@ pub struct OutletReport {
     pub rate: Rate,
     /// The part of the time in which the line was sending.
     pub utilisation: f64,
-    /// Packets lost behind the wire, by the link's `loss`.
+    /// The bottleneck behind it, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind: Option<BehindReport>,
+    /// The rate, if a controller or a trace sets it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autorate: Option<AutorateReport>,
+    /// Packets lost behind the wire, by the bottleneck and the link's `loss`.
     pub lost: u64,
     /// How often the scheduler was polled.
     pub runs: u64,
@@ -153,6 +161,7 @@ impl Engine<'_> {
             changes: std::mem::take(&mut self.changes),
             explain: explained.as_ref().map(Explained::report),
             conservation,
+            behind: main.behind.clone(),
             network: Some(NetworkReport {
                 processors: self.processor_reports(),
                 taps: self.tap_reports(),
@@ -202,6 +211,10 @@ impl Engine<'_> {
             driver: link.outlets[end].driver.keyword(),
             rate: outlet.plan.tree.rate(),
             utilisation: outlet.log.meter.line.busy.as_nanos() as f64 / nanos,
+            behind: outlet.passage.behind.as_ref().map(|behind| {
+                behind.report(scenario.sources.iter().map(|source| source.name.as_str()))
+            }),
+            autorate: self.autorates.report(OutletId(place as u32), self.end),
             lost: outlet.passage.lost,
             runs: outlet.log.runs[0],
             contended: outlet.log.runs[1],
@@ -284,6 +297,12 @@ impl fmt::Display for NetworkReport {
                 write!(f, "; {} packets were lost behind the wire", outlet.lost)?;
             }
             writeln!(f, "\n{}\n", class_table(&outlet.classes))?;
+            if let Some(autorate) = &outlet.autorate {
+                writeln!(f, "{autorate}\n")?;
+            }
+            if let Some(behind) = &outlet.behind {
+                writeln!(f, "{behind}\n")?;
+            }
             if let Some(bins) = outlet.bins.as_ref().filter(|bins| !bins.is_empty()) {
                 writeln!(f, "{bins}\n")?;
             }

@@ -44,6 +44,7 @@ codes! {
     NO_PLACES "W343" Error "a class for reservations that a network lacks, or that has no room";
     UNKNOWN_SOURCE "W344" Error "a flow that no source sends";
     OTHER_SESSION "W345" Error "reservations and flows that are not of one session";
+    NO_CAPACITY "W346" Error "a file of a capacity that cannot be used";
 }
 
 #[cfg(test)]

@@ -47,6 +47,9 @@ pub fn homes(key: &str) -> Vec<String> {
 const HOMES: &[(&str, Keys)] = &[
     ("the scenario itself, above its tables", TOP_LEVEL),
     ("every `[[source]]`", SOURCE),
+    ("[behind], or `behind` of a `[[link]]`", BEHINDS),
+    ("a table `rate`", CAPACITIES),
+    ("`autorate` of a `[[link]]`", AUTORATES),
     ("a `[[link]]` of a network", LINKS),
     ("a `[[node]]` of a network", NODES),
     ("`cpu` of a `[[node]]`", COSTS),
@@ -77,6 +80,12 @@ pub const LINKS: Keys = &[LINK, WAY];
 pub const WAYS: Keys = &[WAY];
 /// `driver` of a link.
 pub const DRIVERS: Keys = &[DRIVER];
+/// `behind`, of the one link or of a link of a network.
+pub const BEHINDS: Keys = &[BEHIND];
+/// `autorate` of a link.
+pub const AUTORATES: Keys = &[AUTORATE];
+/// `rate` of what varies.
+pub const CAPACITIES: Keys = &[CAPACITY];
 /// A `[[tap]]`.
 pub const TAPS: Keys = &[TAP];
 /// `[rsvp]`.
@@ -115,6 +124,7 @@ const TOP: &[Key] = &[
 /// Tables of a scenario beside its sources.
 const TABLES: &[Key] = &[
     key("source", Values::List(&Values::Table(SOURCE), 0, MANY), "", ""),
+    key("behind", Values::Table(BEHINDS), "", ""),
     key("change", Values::List(&Values::Table(CHANGES), 0, MANY), "", ""),
     key("node", Values::List(&Values::Table(NODES), 0, MANY), "", ""),
     key("link", Values::List(&Values::Table(LINKS), 0, MANY), "", ""),
@@ -306,7 +316,12 @@ const LINK: &[Key] = &[
 /// A direction of a link.
 const WAY: &[Key] = &[
     key("policy", Values::Policy, "one queue", "The policy: a file or a table."),
-    key("rate", RATE, "", "Without a policy: the rate, which must be written then."),
+    key(
+        "rate",
+        VARYING,
+        "",
+        "Without a policy: the rate, which must be written then, or a capacity that varies.",
+    ),
     key(
         "framing",
         Values::Words(&words::<_, { Framing::PRESETS.len() }>(Framing::PRESETS)),
@@ -320,6 +335,8 @@ const WAY: &[Key] = &[
         "cells",
         "With the framing `atm`: what the rate counts.",
     ),
+    key("behind", Values::Table(BEHINDS), "nothing", "A bottleneck at the end of the wire."),
+    key("autorate", Values::Table(AUTORATES), "a fixed rate", "A controller of the rate."),
     key("delay", TIME, "0 s", "From the last bit on the wire to its arrival."),
     key(
         "jitter",
@@ -335,6 +352,49 @@ const WAY: &[Key] = &[
         "waits end exactly",
         "A frequency such as `100 Hz`, at which waits end.",
     ),
+];
+/// A bottleneck.
+const BEHIND: &[Key] = &[
+    key("rate", VARYING, MUST, "The capacity of its line: a number, a trace or a model."),
+    key("buffer", BUFFER, "250 KB", "What its queue holds; a time is the longest wait."),
+    key(
+        "framing",
+        Values::Words(&words::<_, { Framing::PRESETS.len() }>(Framing::PRESETS)),
+        "frame",
+        "What its line sends for a frame; as `overhead` in a policy.",
+    ),
+];
+/// A controller of a rate; as in a deployment.
+const AUTORATE: &[Key] = &[
+    key("min", RATE, MUST, "The least rate."),
+    key("base", RATE, MUST, "The rate at the start, and while nothing tells."),
+    key("max", RATE, MUST, "The highest rate."),
+    key("target", TIME, "15 ms", "The delay behind the link that is allowed."),
+    key("controller", Values::Words(&CONTROLLED), "delay-target", "The rule."),
+];
+/// A capacity that varies.
+const CAPACITY: &[Key] = &[
+    key("trace", Values::Text, "", "A file of rates over time, relative to this one."),
+    key("loop", Values::Flag, "true", "With `trace`: whether it begins again at its end."),
+    key("start", TIME, "0 s", "With `trace`: where in it the line begins."),
+    key("model", Values::Words(&["gilbert", "markov", "diurnal"]), "", "A random capacity."),
+    key("seed", Values::Number(0, i64::MAX as u64), "1", "With `model`: another one draws others."),
+    key("length", TIME, "600 s", "With `model`: what is drawn; then it begins again."),
+    key("good", RATE, "", "`gilbert`: the rate of the good state."),
+    key("good_for", TIME, "5 s", "`gilbert`: how long it lasts, on average."),
+    key("bad", RATE, "", "`gilbert`: the rate of the bad state."),
+    key("bad_for", TIME, "1 s", "`gilbert`: how long it lasts, on average."),
+    key(
+        "rates",
+        Values::List(&RATE, 1, MANY),
+        "",
+        "`markov`: the rates, of which the next is the one before or behind.",
+    ),
+    key("stay", TIME, "1 s", "`markov`: how long each lasts, on average."),
+    key("most", RATE, "", "`diurnal`: the rate at the start of a period."),
+    key("least", RATE, "", "`diurnal`: the rate in its middle."),
+    key("period", TIME, "86400 s", "`diurnal`: from one start to the next."),
+    key("noise", SHARE, "0 %", "`diurnal`: by how much each step is more or less, by chance."),
 ];
 const DRIVER: &[Key] = &[
     key("model", Values::Words(&["line", "en", "fxp"]), MUST, "Which driver."),
@@ -415,6 +475,18 @@ const TSPEC: &[Key] = &[
     key("packet_max", SIZE, "1500 B", "The largest packet."),
 ];
 
+const VARYING: Values = Values::Either(&[RATE, Values::Table(CAPACITIES)]);
+const BUFFER: Values =
+    Values::Quantity(&[Dimension::Bytes, Dimension::Packets, Dimension::Duration]);
+const CONTROLLED: [&str; weir_autorate::controller::CONTROLLERS.len()] = {
+    let mut words = [""; weir_autorate::controller::CONTROLLERS.len()];
+    let mut at = 0;
+    while at < words.len() {
+        words[at] = weir_autorate::controller::CONTROLLERS[at].name;
+        at += 1;
+    }
+    words
+};
 const TOKEN_RATE: &str = "The token rate of each flow, in bytes of its IP packets.";
 pub(crate) const MTU: Values = Values::Quantity(&[Dimension::Bytes, Dimension::Number]);
 const PORT: Values = Values::Number(0, 65_535);

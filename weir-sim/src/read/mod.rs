@@ -14,6 +14,10 @@
 //! payload = "160 B"
 //! interval = "20 ms"
 //!
+//! [behind]                   # a modem whose capacity varies
+//! rate = { trace = "lte.csv" }
+//! buffer = "250 KB"
+//!
 //! [[change]]                 # from then on the link has another policy
 //! at = "15 s"
 //! policy = "night.toml"
@@ -21,6 +25,8 @@
 //!
 //! `docs/scenarios.md` lists all keys.
 
+mod autorate;
+mod behind;
 mod change;
 pub mod codes;
 mod driver;
@@ -35,6 +41,7 @@ mod values;
 
 pub use change::CHANGES_MAX;
 
+use crate::behind::Behind;
 use crate::scenario::{Jitter, Scenario, Source};
 use files::Files;
 use std::path::Path;
@@ -102,6 +109,8 @@ fn parse_as(
             Some(network) => Place::Network(network.as_ref()),
             None => Place::Link(policy.as_ref()),
         };
+        let behind =
+            behind_link(top, network.is_some(), &Files { scenario: name, read_file }, report);
         let sources = sources(top, times, place, &Files { scenario: name, read_file }, report);
         let changes = change::read_all(top, times, place, &mut policies, report);
         match &mut network {
@@ -137,6 +146,7 @@ fn parse_as(
             sources,
             changes,
             network,
+            behind: behind?.map(Box::new),
             jitter: jitter?,
         })
     });
@@ -183,6 +193,22 @@ fn refuse_reservations(top: &mut Table<'_>, report: &mut Report) {
     }
 }
 
+/// The bottleneck behind the one link, `None` inside without one.
+fn behind_link(
+    top: &mut Table<'_>,
+    is_network: bool,
+    files: &Files<'_>,
+    report: &mut Report,
+) -> Option<Option<Behind>> {
+    let Some(node) = top.field("behind") else { return Some(None) };
+    if is_network {
+        let draft = node.draft(&codes::NOT_ON_LINKS, "belongs to a link of the network");
+        report.push(draft.cure("write `behind` in a table `[[link]]`"));
+        return None;
+    }
+    behind::behind(&node, files, report).map(Some)
+}
+
 /// Duration, warm-up and delay.
 type Times = (Duration, Duration, Duration);
 
@@ -195,6 +221,10 @@ struct Policies<'a> {
 }
 
 impl Policies<'_> {
+    fn files(&self) -> Files<'_> {
+        Files { scenario: self.scenario, read_file: self.read_file }
+    }
+
     fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<Policy> {
         if node.is_table() { self.inline(node, report) } else { self.read_file(node, report) }
     }

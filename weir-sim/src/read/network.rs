@@ -1,8 +1,11 @@
 //! The `[[node]]`, `[[link]]` and `[[tap]]` entries: a network in place of one link.
 
 use super::driver::{driver, tick};
+use super::files::Files;
 use super::values::Address;
 use super::{Policies, bounded, codes, keys, rows};
+use super::{autorate, behind};
+use crate::behind::Behind;
 use crate::network::plan::{
     Cpu, Driver, LINKS_MAX, NODES_MAX, Network, NetworkLink, Node as Place, NodeId, OutletId,
     OutletPlan, Point, Queueing, TAP_ROWS_DEFAULT, TAP_ROWS_MAX, TAPS_MAX, TapPlan,
@@ -15,12 +18,13 @@ use weir_core::link::{Framing, LinkPlan};
 use weir_core::parameter::Params;
 use weir_core::queue::QueuePlan;
 use weir_core::sched::{ClassSpec, SCHEDULERS, Tree};
-use weir_core::units::{Bytes, Dimension, Duration, Quantity, Share};
+use weir_core::units::{Bytes, Dimension, Duration, Quantity, Rate, Share};
 use weir_policy::codes as common;
 use weir_policy::finding::{Draft, Report, Span};
 use weir_policy::keyed::Packets;
 use weir_policy::policy::Policy;
 use weir_policy::reader::{Node, Table, list, suggest};
+use weir_trace::capacity::Capacity;
 
 /// A network as read.
 pub(super) struct Read {
@@ -273,9 +277,11 @@ struct Passage {
 }
 
 /// A line and the queue in front of it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Wire {
-    rate: weir_core::units::Rate,
+    rate: Rate,
+    /// The rate over time, if it varies; then the queue is behind a line of `rate`.
+    capacity: Option<Capacity>,
     framing: Framing,
     queue: Quantity,
 }
@@ -291,8 +297,13 @@ fn direction(
     let driver = table.field("driver").map_or(Some(Driver::Line), |node| driver(&node, report));
     let tick = table.field("tick").map(|node| tick(&node, report));
     let cells = table.field("pvc_rate_is");
+    let behind = table.field("behind");
+    let behind = behind.map(|node| behind::behind(&node, &policies.files(), report).map(Box::new));
+    let control = table.field("autorate");
+    let control = control.map(|node| autorate::control(&node, report).map(Box::new));
     let node = table.field("policy");
-    let wire = wire(table, there.map(|there| &there.wire), node.as_ref(), report);
+    let own = there.map(|there| &there.wire);
+    let wire = wire(table, (own, node.as_ref()), &policies.files(), report);
     let policy = node.as_ref().map(|node| policies.read(node, report));
     let tick = tick.map_or(Some(None), |read| Some(Some(read?)));
     let mut direction = match policy {
@@ -303,6 +314,12 @@ fn direction(
         count_cells(&node, &mut direction, report)?;
     }
     (direction.plan.driver, direction.plan.tick) = (driver?, tick?);
+    if let Some(behind) = behind {
+        direction.plan.behind = Some(behind?);
+    }
+    if let Some(control) = control {
+        direction.plan.control = Some(control?);
+    }
     Some(direction)
 }
 
@@ -322,6 +339,7 @@ fn passage(table: &mut Table<'_>, own: Passage, report: &mut Report) -> Option<P
 fn by_policy(policy: Policy, passage: Passage) -> Direction {
     let wire = Wire {
         rate: policy.link.tree.rate(),
+        capacity: None,
         framing: policy.link.framing,
         queue: Quantity::Packets(QUEUE_DEFAULT),
     };
@@ -329,6 +347,8 @@ fn by_policy(policy: Policy, passage: Passage) -> Direction {
     let plan = OutletPlan {
         queueing: Some(Box::new(queueing)),
         interfaces: policy.interfaces.clone(),
+        behind: None,
+        control: None,
         delay: passage.delay,
         loss: passage.loss,
         jitter: passage.jitter,
@@ -359,23 +379,29 @@ fn plain(wire: &Wire, passage: Passage, report: &mut Report, span: Span) -> Opti
     let params = Params::new().with("limit", wire.queue);
     link.queues.fill(QueuePlan { params, ..QueuePlan::default() });
     let classifier = Classifier::new(Vec::new(), LeafId(0), FragmentPolicy::EachAlone);
+    let behind = wire.capacity.clone().map(|capacity| {
+        let buffer = behind::of_queue(wire.queue);
+        Behind { capacity, buffer, framing: wire.framing }
+    });
     let plan = OutletPlan {
         queueing: Some(Box::new(Queueing { link, classifier })),
         interfaces: Vec::new(),
+        behind: behind.map(Box::new),
+        control: None,
         delay: passage.delay,
         loss: passage.loss,
         jitter: passage.jitter,
         driver: Driver::Line,
         tick: None,
     };
-    Some(Direction { plan, policy: None, wire: *wire, passage })
+    Some(Direction { plan, policy: None, wire: wire.clone(), passage })
 }
 
 /// `rate`, `framing` and `queue`, which a policy excludes.
 fn wire(
     table: &mut Table<'_>,
-    there: Option<&Wire>,
-    policy: Option<&Node<'_>>,
+    (there, policy): (Option<&Wire>, Option<&Node<'_>>),
+    files: &Files<'_>,
     report: &mut Report,
 ) -> Option<Wire> {
     let rate = match (there, policy) {
@@ -392,9 +418,10 @@ fn wire(
         return None;
     }
     let own = |of: fn(&Wire) -> Quantity| there.map(of);
-    let rate = match rate {
-        Some(node) => node.rate(report),
-        None => there.map(|wire| wire.rate),
+    let (rate, capacity) = match rate {
+        Some(node) if node.is_table() => (Some(FAST), Some(behind::rate(&node, files, report)?)),
+        Some(node) => (node.rate(report), None),
+        None => (there.map(|wire| wire.rate), there.and_then(|wire| wire.capacity.clone())),
     };
     let framing = match framing_node {
         Some(node) => node.one_of(Framing::PRESETS, report),
@@ -404,7 +431,7 @@ fn wire(
         Some(node) => queue_limit(&node, report),
         None => own(|wire| wire.queue).or(Some(Quantity::Packets(QUEUE_DEFAULT))),
     };
-    Some(Wire { rate: rate?, framing: framing?, queue: queue? })
+    Some(Wire { rate: rate?, capacity, framing: framing?, queue: queue? })
 }
 
 fn queue_limit(node: &Node<'_>, report: &mut Report) -> Option<Quantity> {
@@ -506,6 +533,8 @@ pub(super) const CELLS: &[(&str, Framing)] =
     &[("cells", Framing::ATM), ("aal5", Framing::AAL5), ("ip", Framing::IP)];
 /// The class of an outlet without a policy.
 const PLAIN: &str = "all";
+/// Of a link whose rate varies: what waits, waits behind it.
+const FAST: Rate = Rate::new(400_000_000_000).expect("not zero");
 const MTU_DEFAULT: u32 = 1500;
 /// [RFC 791 §3.2] Every line carries packets of 68 bytes.
 const MTU_MIN: u32 = 68;

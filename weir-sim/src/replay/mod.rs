@@ -222,6 +222,7 @@ impl<'a, W: Write> Run<'a, W> {
         let packet = Packet {
             handle: self.state.hold(frame, length),
             length,
+            train: 0,
             flow: headers.flow(classified.flow),
             host: headers.host(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),

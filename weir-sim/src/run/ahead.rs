@@ -22,7 +22,8 @@ impl Run<'_> {
     /// Whether nothing asks for packets one by one.
     pub(super) fn can_run_ahead(&self) -> bool {
         let is_watched = self.state.watching.is_some() || self.state.explained.is_some();
-        let listens = self.listening || is_watched || self.peaks.is_some();
+        let is_behind = self.state.behind.is_some();
+        let listens = self.listening || is_watched || is_behind || self.peaks.is_some();
         !listens && self.runners.len() <= SENDERS_MAX
     }
 

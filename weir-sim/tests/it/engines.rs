@@ -58,6 +58,8 @@ fn in_a_network(scenario: &Scenario, tick: Option<Duration>) -> Scenario {
     let outlet = |queueing, delay, tick| OutletPlan {
         queueing,
         interfaces: Vec::new(),
+        behind: None,
+        control: None,
         delay,
         loss: Share::default(),
         jitter: Duration::ZERO,

@@ -1,6 +1,8 @@
 //! The tests of the simulator, one program: scenarios, captures, networks, bounds.
 
 mod at_least;
+mod autorate;
+mod behind;
 mod bounds;
 mod change;
 mod common;

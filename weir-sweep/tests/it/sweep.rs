@@ -104,6 +104,26 @@ fn values_are_those_of_the_same_scenario_run_by_hand() {
 }
 
 #[test]
+fn traces_are_values_as_others() {
+    let behind = "[behind]\nrate = { trace = \"slow.csv\" }\nbuffer = \"200 ms\"\n[[source]]";
+    let metrics =
+        ["link.behind.used", "link.behind.p95", "link.behind.drops", "source.call.behind.p99"];
+    let mut spec = spec(&[("behind.rate.trace", json!(["slow.csv", "fast.csv"]))], 1, &metrics);
+    spec.scenario = spec.scenario.replacen("[[source]]", behind, 1);
+    for (name, text) in [("slow.csv", "0,500\n100,250\n"), ("fast.csv", "0,9000\n100,8000\n")] {
+        spec.files.insert(name.into(), text.as_bytes().to_vec());
+    }
+    let rows = all(&Sweep::new(spec).expect("it can be run"));
+    let [slow, fast] = [&rows[&0], &rows[&1]].map(|done| {
+        done.values.iter().map(|value| value.expect("it is measured")).collect::<Vec<_>>()
+    });
+    assert!(slow[0] > 0.9 && fast[0] < 0.3, "{} {}", slow[0], fast[0]);
+    assert!(slow[1] > 0.05 && fast[1] < 0.01, "{} {}", slow[1], fast[1]);
+    assert!(slow[2] > 0.0 && fast[2] == 0.0);
+    assert!(slow[3] > fast[3]);
+}
+
+#[test]
 fn a_sweep_that_was_killed_goes_on_behind_its_last_whole_line() {
     FORMS.iter().for_each(|form| goes_on(form));
 }

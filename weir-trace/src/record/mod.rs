@@ -33,7 +33,7 @@ pub use write::RecordWriter;
 use weir_core::units::Instant;
 
 /// The version of the form that is written. Older ones are read; newer ones are refused.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Bound: bytes of a block of a record; a longer one is an error. A policy of the greatest size
 /// with its lists, or the state of a link of a million classes.

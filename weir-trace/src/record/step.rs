@@ -11,11 +11,11 @@ use weir_core::event::{Departure, DropReason, Dropped, Mark};
 use weir_core::ids::{Handle, LeafId, MeterId};
 use weir_core::link::{self, Packet};
 use weir_core::packet::{Headers, Host};
-use weir_core::units::{Bytes, Duration, Instant};
+use weir_core::units::{Bytes, Duration, Instant, Rate};
 
 /// The next event in a lane. Steps up to the next [`Step::Serve`], [`Step::Forfeit`],
-/// [`Step::DropOlder`], [`Step::Change`] or [`Step::Joins`] that say what the core did belong to
-/// the one before.
+/// [`Step::DropOlder`], [`Step::Change`], [`Step::Joins`] or [`Step::Rate`] that say what the core
+/// did belong to the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     /// The state of link and classifier here: a lane begins with it, unless both are new.
@@ -53,6 +53,13 @@ pub enum Step<'a> {
     Change(Box<Change>),
     /// Classes joined the link, were retuned, or left it.
     Joins(Box<Joins>),
+    /// The link sends at another rate from now on.
+    Rate {
+        /// When it changed.
+        at: Instant,
+        /// The rate.
+        rate: Rate,
+    },
     /// A frame was lost outside the link.
     Lost(Loss),
     /// A frame was really handed to the port.
@@ -247,6 +254,10 @@ impl<'a> Step<'a> {
                 out.push(JOINS);
                 joins.write(out);
             }
+            Step::Rate { at, rate } => {
+                put_tagged(out, RATE, *at);
+                out.extend_from_slice(&rate.bits_per_second().to_le_bytes());
+            }
             Step::Lost(loss) => {
                 out.push(LOST);
                 put_numbers(out, [loss.handle.0, loss.leaf.0, loss.length]);
@@ -271,6 +282,7 @@ impl<'a> Step<'a> {
             Step::DropOlder { clock } => Some(*clock),
             Step::Change(change) => Some(change.at),
             Step::Joins(joins) => Some(joins.at),
+            Step::Rate { at, .. } => Some(*at),
             _ => None,
         }
     }
@@ -295,6 +307,10 @@ impl<'a> Step<'a> {
             DROP_OLDER => Step::DropOlder { clock: take_instant(fields)? },
             CHANGE => Step::Change(Box::new(Change::read(fields)?)),
             JOINS => Step::Joins(Box::new(Joins::read(fields)?)),
+            RATE => {
+                let (at, bits) = (take_instant(fields)?, fields.array().map(u64::from_le_bytes)?);
+                Step::Rate { at, rate: Rate::new(bits)? }
+            }
             LOST => Step::Lost(Loss {
                 handle: Handle(fields.u32()?),
                 leaf: LeafId(fields.u32()?),
@@ -321,8 +337,8 @@ impl<'a> Arrival<'a> {
         out.extend_from_slice(headers);
     }
 
-    /// Returns all but the bytes of the frame, and how many bytes that is: with a host, that comes
-    /// behind the others.
+    /// Returns all but the bytes of the frame, and how many bytes that is: a train's length of
+    /// frames and a host come behind the others.
     #[inline]
     pub(crate) fn fields(&self) -> ([u8; ARRIVAL_BYTES_MAX], usize) {
         let packet = &self.packet;
@@ -337,12 +353,18 @@ impl<'a> Arrival<'a> {
         fields[26..28].copy_from_slice(&self.port.0.to_le_bytes());
         fields[28] = packet.traffic_class;
         fields[29] = self.fate as u8;
-        if packet.host == Host::NONE {
-            return (fields, ARRIVAL_BYTES);
+        let mut end = ARRIVAL_BYTES;
+        if packet.train != 0 {
+            fields[29] |= IS_TRAIN;
+            fields[end..end + 2].copy_from_slice(&packet.train.to_le_bytes());
+            end += 2;
         }
-        fields[29] |= HAS_HOST;
-        fields[ARRIVAL_BYTES..].copy_from_slice(&packet.host.to_bits().to_le_bytes());
-        (fields, ARRIVAL_BYTES_MAX)
+        if packet.host != Host::NONE {
+            fields[29] |= HAS_HOST;
+            fields[end..end + 16].copy_from_slice(&packet.host.to_bits().to_le_bytes());
+            end += 16;
+        }
+        (fields, end)
     }
 
     /// Takes all but the bytes of the frame.
@@ -356,12 +378,16 @@ impl<'a> Arrival<'a> {
         };
         let port = InterfaceId(fields.u16()?);
         let (traffic_class, fate) = (fields.u8()?, fields.u8()?);
+        let train = match fate & IS_TRAIN {
+            0 => 0,
+            _ => fields.u16().filter(|each| *each > 0)?,
+        };
         let host = match fate & HAS_HOST {
             0 => Host::NONE,
             _ => Host::from_bits(fields.array().map(u128::from_le_bytes).filter(|bits| *bits > 0)?),
         };
-        let packet = Packet { handle, length, flow, host, traffic_class, meter };
-        let fate = *Fate::ALL.get(usize::from(fate & !HAS_HOST))?;
+        let packet = Packet { handle, length, train, flow, host, traffic_class, meter };
+        let fate = *Fate::ALL.get(usize::from(fate & !(HAS_HOST | IS_TRAIN)))?;
         Some(Self { at, port, leaf, packet, fate, headers: &[] })
     }
 
@@ -482,10 +508,11 @@ fn take_instant(fields: &mut &[u8]) -> Option<Instant> {
     fields.u64().map(Instant::from_nanos)
 }
 
-/// The bytes of [`Arrival::fields`] without a host, and with one.
+/// The bytes of [`Arrival::fields`] of a single frame without a host, and with all that may follow.
 pub(crate) const ARRIVAL_BYTES: usize = 30;
-pub(crate) const ARRIVAL_BYTES_MAX: usize = ARRIVAL_BYTES + 16;
-/// The bit of a fate that says that a host follows.
+pub(crate) const ARRIVAL_BYTES_MAX: usize = ARRIVAL_BYTES + 2 + 16;
+/// The bits of a fate that say that the length of a train's frames follows, and that a host does.
+const IS_TRAIN: u8 = 0x40;
 const HAS_HOST: u8 = 0x80;
 
 /// Tags. A tag that was given once is never given another meaning.
@@ -501,3 +528,4 @@ const LOST: u8 = 9;
 const SENT: u8 = 10;
 const END: u8 = 11;
 const JOINS: u8 = 12;
+const RATE: u8 = 13;

@@ -6,7 +6,7 @@ use weir_core::event::{Departure, DropReason, Dropped, Mark};
 use weir_core::ids::{Handle, LeafId, MeterId};
 use weir_core::link::Packet;
 use weir_core::packet::{Headers, Host};
-use weir_core::units::{Bytes, Duration, Instant};
+use weir_core::units::{Bytes, Duration, Instant, Rate};
 
 const FRAME: [u8; 61] = [7; 61];
 
@@ -39,6 +39,7 @@ fn steps() -> Vec<(usize, Step<'static>)> {
     let packet = Packet {
         handle: Handle(9),
         length: 1500,
+        train: 0,
         flow: 0xdead_beef,
         host: Host::NONE,
         traffic_class: 0xb8,
@@ -48,7 +49,7 @@ fn steps() -> Vec<(usize, Step<'static>)> {
     let arrival = Arrival { at: at(7), port, leaf, packet, fate, headers: &FRAME };
     let host = Host::from_bits(0x2001_0db8 << 96 | 5);
     let refused = Arrival { fate: Fate::Refused, headers: &FRAME[..60], ..arrival };
-    let refused = Arrival { packet: Packet { host, ..packet }, ..refused };
+    let refused = Arrival { packet: Packet { host, train: 700, ..packet }, ..refused };
     let bare = Packet { meter: None, host: Host::from_bits(7), ..packet };
     let resumed = Arrival { fate: Fate::Resumed, packet: bare, headers: &[], ..arrival };
     let departure = Departure {
@@ -86,6 +87,7 @@ fn steps() -> Vec<(usize, Step<'static>)> {
         (0, Step::DropOlder { clock: at(9) }),
         (1, Step::Change(Box::new(change))),
         (1, Step::Joins(Box::new(joins()))),
+        (1, Step::Rate { at: at(11), rate: Rate::MIN }),
         (0, Step::Lost(loss)),
         (0, Step::Sent { handle: Handle(9), at: at(12) }),
     ]

@@ -208,7 +208,7 @@ impl<'a> Counting<'a> {
         match happened {
             Happened::Stage(stage) => self.enter(stage),
             Happened::Offered(arrival) => {
-                let charged = u64::from(self.plans[self.stage].charged(arrival.packet.length));
+                let charged = u64::from(self.plans[self.stage].charged_for(&arrival.packet));
                 let leaf = &mut self.tally.leaves[self.places[arrival.leaf.index()]];
                 leaf.offered += 1;
                 leaf.offered_bytes += charged;
@@ -224,9 +224,10 @@ impl<'a> Counting<'a> {
                 leaf.backlog = leaf.backlog.saturating_sub(left.charged.get());
             }
             Happened::Dropped(dropped, _) => {
-                let packet = self.load.place(dropped.handle);
-                let length = packet.map_or(0, |place| self.load.arrivals[place].packet.length);
-                let charged = u64::from(self.plans[self.stage].charged(length));
+                let place = self.load.place(dropped.handle);
+                let packet = place.map(|place| &self.load.arrivals[place].packet);
+                let plan = &self.plans[self.stage];
+                let charged = packet.map_or(0, |packet| plan.charged_for(packet).into());
                 let leaf = &mut self.tally.leaves[self.places[dropped.leaf.index()]];
                 leaf.dropped += 1;
                 leaf.stayed((dropped.arrived, dropped.at), self.load.end);

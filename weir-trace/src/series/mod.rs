@@ -224,7 +224,7 @@ impl<'a> Summing<'a> {
         match happened {
             Happened::Stage(stage) => self.enter(*stage),
             Happened::Offered(arrival) => {
-                let bytes = u64::from(self.plans[self.stage].charged(arrival.packet.length));
+                let bytes = u64::from(self.plans[self.stage].charged_for(&arrival.packet));
                 self.add(arrival.at, arrival.leaf, |class, bin| class.offered[bin] += bytes);
             }
             Happened::Left(left) => self.left(left),
@@ -282,9 +282,9 @@ impl<'a> Summing<'a> {
         let lender = lender.and_then(|class| self.rows.of_class(class));
         let bin = self.series.window.bin(sojourn.at);
         let (Some(lender), Some(bin)) = (lender, bin) else { return };
-        let length = self.load.place(sojourn.handle);
-        let length = length.map_or(0, |place| self.load.arrivals[place].packet.length);
-        let bytes = u64::from(self.plans[self.stage].charged(length));
+        let place = self.load.place(sojourn.handle);
+        let packet = place.map(|place| &self.load.arrivals[place].packet);
+        let bytes = packet.map_or(0, |packet| self.plans[self.stage].charged_for(packet).into());
         // A class above the lender borrowed nothing.
         let path = self.rows.of_leaf(sojourn.leaf);
         for &row in path.iter().take_while(|&&row| row != lender) {

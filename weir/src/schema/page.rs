@@ -70,6 +70,7 @@ pub fn deployment() -> String {
     page.keys("`[deployment]`", "", deployments::DEPLOYMENT);
     page.keys("A port that is a table", PORT, deployments::PORT);
     page.keys("`[direction.NAME]`", WAYS, deployments::DIRECTION);
+    page.keys("`[direction.NAME.autorate]`", AUTORATE, deployments::AUTORATE);
     page.keys("`[deployment.alarm.NAME]`", ALARMS, deployments::ALARM);
     page.keys("`[deployment.api]`", API, deployments::API);
     page.keys("`[deployment.rsvp]`", RSVP, deployments::RSVP);
@@ -86,6 +87,8 @@ pub fn scenario() -> String {
         page.keys(kind.keyword, kind.summary, kind.keys);
     }
     page.keys("`[[change]]`", "", scenarios::CHANGES);
+    page.keys("`[behind]`", BEHIND, scenarios::BEHINDS);
+    page.keys("A table `rate`", CAPACITY, scenarios::CAPACITIES);
     page.keys("Networks: `[[node]]`", NETWORK, scenarios::NODES);
     let back: Vec<_> = keys::properties(scenarios::WAYS).into_iter().map(|row| row.0).collect();
     let (last, others) = back.split_last().expect("a way has keys");
@@ -94,6 +97,7 @@ pub fn scenario() -> String {
         others.join("`, `")
     );
     page.keys("Networks: `[[link]]`", &back, scenarios::LINKS);
+    page.keys("Networks: `autorate` of a `[[link]]`", "", scenarios::AUTORATES);
     page.keys("Networks: `[[tap]]`", "", scenarios::TAPS);
     page.keys("Networks: `[rsvp]`", SIGNALLING, scenarios::SIGNALLING);
     page.keys("Networks: `[[reservation]]`", "", scenarios::RESERVATIONS);
@@ -231,6 +235,8 @@ const TEMPLATES: &str = "A class for each row of a list; [templates.md](../templ
 it. `class` has keys of a class, with placeholders; a plan has the keys that templates name.";
 const PROMISES: &str =
     "What `weir test` proves by simulation; [promises.md](../promises.md) explains it.";
+const BEHIND: &str = "The bottleneck behind the link; in a network it is `behind` of a `[[link]]`.";
+const CAPACITY: &str = "A capacity that varies, as in `rate = { trace = \"lte.csv\" }`.";
 const DEPLOYMENT: &str = "A deployment says which policy shapes which direction between \
 interfaces. `weir up` runs it, and [running.md](../running.md) says what to know before.";
 const PORT: &str = "As in `ports = { inside = \"eth0\", outside = { interface = \"eth1\", delay = \
@@ -239,6 +245,9 @@ leave the machine.";
 const WAYS: &str = "Ports that directions join, one after another, are one bridge, and each bridge \
 runs on a thread of its own. Frames between two ports of a bridge that no direction joins pass at \
 once. Two ports without any direction are a bridge that shapes nothing.";
+const AUTORATE: &str = "The rate of the direction follows what the line carries, which is measured \
+by how long frames wait in the modem. All rates of the policy scale with it. \
+[guide/variable.md](../guide/variable.md) explains it.";
 const API: &str = "The control API on a TCP address, which programs call with a token; docs/api.md \
                    describes it. On an address that others can reach it takes a certificate.";
 const RSVP: &str = "Reservations by RSVP on a routing machine, with `ports = { host = ... }`, or \

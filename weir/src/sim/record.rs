@@ -206,6 +206,7 @@ impl<'a, W: Write> Replayed<'a, W> {
         let packet = Packet {
             handle: Handle(self.handle),
             length: frame.length,
+            train: 0,
             flow: headers.flow(classified.flow),
             host: headers.host(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),

@@ -53,7 +53,7 @@ pub fn plot(
             break;
         }
     }
-    files.write(&tracks(&seen, interval), None)?;
+    files.write(&tracks(&seen, interval), Vec::new())?;
     Ok(seen.pop().expect("the first look was a success"))
 }
 

@@ -2,7 +2,8 @@
 //!
 //! `WEIR_WRITE=1 cargo test -p weir --test it guide` first puts what commands print now in place of
 //! shown lines that they no longer print, by the first word of a line; read the difference. The
-//! tests of `weir-lab` contain this file, too, and run the commands of `weir lab`.
+//! tests of `weir-lab` contain this file, too, and run the commands of `weir lab`; that is a part
+//! of `cargo xtask figures pages`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -101,8 +102,8 @@ fn rewritten(page: &str, text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-#[test]
-fn the_commands_of_the_guide_print_what_it_shows() {
+/// Checks that the commands of the guide that are of this program print what it shows.
+pub fn check_commands() {
     let folder = root().join("docs/guide");
     let mut count = 0;
     let mut pages: Vec<PathBuf> = std::fs::read_dir(&folder)

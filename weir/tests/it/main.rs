@@ -23,3 +23,8 @@ mod schema;
 mod sim;
 mod tables;
 mod view;
+
+#[test]
+fn the_commands_of_the_guide_print_what_it_shows() {
+    guide::check_commands();
+}

@@ -86,13 +86,17 @@ pub const EXCEPTIONS: &[Exception] = &[
 pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-core", &[]),
     ("weir-tcp", &["weir-core"]),
-    ("weir-policy", &["weir-core"]),
+    ("weir-autorate", &["weir-core"]),
+    ("weir-policy", &["weir-core", "weir-autorate"]),
     ("weir-import", &["weir-core", "weir-policy"]),
     ("weir-trace", &["weir-core", "weir-policy"]),
     ("weir-rsvp", &["weir-core", "weir-policy"]),
     ("weir-sim", &["weir-core", "weir-tcp", "weir-policy", "weir-trace", "weir-rsvp"]),
     ("weir-host", &["weir-core", "weir-policy", "weir-rsvp"]),
-    ("weir-link", &["weir-core", "weir-policy", "weir-trace", "weir-rsvp", "weir-host"]),
+    (
+        "weir-link",
+        &["weir-core", "weir-autorate", "weir-policy", "weir-trace", "weir-rsvp", "weir-host"],
+    ),
     ("weir-control", &["weir-core", "weir-policy", "weir-trace", "weir-host", "weir-link"]),
     ("weir-traffic", &["weir-core", "weir-policy", "weir-trace", "weir-sim", "weir-host"]),
     ("weir-show", &["weir-core", "weir-trace", "weir-sim", "weir-link"]),
@@ -198,6 +202,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         &[
             "weir-core",
             "weir-tcp",
+            "weir-autorate",
             "weir-policy",
             "weir-import",
             "weir-sim",
@@ -292,6 +297,7 @@ pub const CIRCLES: &[Circle] = &[
     Circle { first: "packetdrill/src/expression/evaluate.rs", files: 3, reason: FOLDER },
     Circle { first: "packetdrill/src/parse/call.rs", files: 4, reason: FOLDER },
     Circle { first: "testbed/src/rows.rs", files: 2, reason: FOLDER },
+    Circle { first: "weir-autorate/src/controller/cake_autorate.rs", files: 3, reason: FOLDER },
     Circle { first: "weir-bench/src/bench/classify.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-bench/src/demo/checks.rs", files: 8, reason: FOLDER },
     Circle {
@@ -336,7 +342,7 @@ pub const CIRCLES: &[Circle] = &[
     Circle { first: "weir-host/src/claim/mod.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-host/src/sandbox/capabilities.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-host/src/script/answers.rs", files: 5, reason: FOLDER },
-    Circle { first: "weir-import/src/import/altq.rs", files: 37, reason: FOLDER },
+    Circle { first: "weir-import/src/import/altq.rs", files: 38, reason: FOLDER },
     Circle { first: "weir-import/src/import/tc/kernel/filters.rs", files: 3, reason: FOLDER },
     Circle {
         first: "weir-lab/src/claims/kind.rs",
@@ -497,13 +503,21 @@ pub const PRESENT: &[(&str, &str, &str)] = &[(
 )];
 
 /// The crates below the ports: same calls, same decisions, to the bit.
-const DETERMINISTIC: &[&str] =
-    &["weir-core", "weir-tcp", "weir-policy", "weir-import", "weir-trace", "weir-rsvp", "weir-sim"];
+const DETERMINISTIC: &[&str] = &[
+    "weir-core",
+    "weir-tcp",
+    "weir-autorate",
+    "weir-policy",
+    "weir-import",
+    "weir-trace",
+    "weir-rsvp",
+    "weir-sim",
+];
 
 /// The absences (ARCHITECTURE.md, "What is absent, and stays absent").
 pub const ABSENCES: &[Absence] = &[
     Absence {
-        crates: &["weir-core", "weir-tcp"],
+        crates: &["weir-core", "weir-tcp", "weir-autorate"],
         but: &[],
         tokens: &["std ::", "extern crate std", "println !", "eprintln !"],
         what: "the standard library or I/O in the core",
@@ -547,7 +561,7 @@ pub const ABSENCES: &[Absence] = &[
         cure: "take a seed as an argument",
     },
     Absence {
-        crates: &["weir-core", "weir-tcp"],
+        crates: &["weir-core", "weir-tcp", "weir-autorate"],
         but: &[],
         tokens: &["f64", "f32"],
         what: "a float in the datapath",

@@ -43,6 +43,17 @@ impl Random {
     }
 }
 
+/// Draws a rate for a link: that of its plan, one near it, or any.
+pub fn random_rate(random: &mut Random, plan: &LinkPlan) -> Rate {
+    let planned = plan.tree.rate().bits_per_second();
+    let bits = match random.between(0, 9) {
+        0 | 1 => planned,
+        2 => random.wide(1, u64::MAX >> 1),
+        _ => random.wide((planned / 30).max(1), planned * 30),
+    };
+    Rate::new(bits).expect("at least 1")
+}
+
 /// Draws a tree for a scheduler: flat, or of up to three levels where it promises hierarchy.
 pub fn random_tree(random: &mut Random, descriptor: &Descriptor) -> Tree {
     let link_rate = Rate::new(random.wide(8_000, 100_000_000_000)).expect("at least 8000");

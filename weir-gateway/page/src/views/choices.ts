@@ -33,10 +33,14 @@ export class Choices {
   ) {
     this.bar.append(...this.pieces);
     this.card = h("input", { type: "checkbox", role: "switch", onchange: () => void this.ask() });
-    this.more = h("button", { class: "quiet", hidden: true, onclick: onmore }, "See both futures");
+    this.more = h(
+      "button",
+      { class: "quiet", hidden: true, onclick: onmore },
+      "Compare with what was",
+    );
     this.element = panel(
       "Does the scheduler have a choice?",
-      [h("label", { class: "switch" }, this.card, "with an old card behind it")],
+      [h("label", { class: "switch" }, this.card, "simulate an old card behind it")],
       h("div", { class: "choice-body" }, this.bar, this.words, this.old, this.more),
     );
     this.element.classList.add("choices", "of-packets");
@@ -70,8 +74,8 @@ export class Choices {
     });
     const part = (at: 0 | 1 | 2) => percent(found[at] / all);
     const words =
-      `Packets of several classes: ${part(2)} of the time, and only then did the order ` +
-      `matter. Of one class: ${part(1)}. Of none: ${part(0)}.`;
+      `When the line was free for a packet, several classes had one: ${part(2)} of the time; only ` +
+      `then does the scheduler choose. One class: ${part(1)}, none: ${part(0)}.`;
     text(this.words, words);
     set(this.bar, "aria-label", words);
     set(this.bar, "title", PARTS.map(([, meaning]) => meaning).join("; "));

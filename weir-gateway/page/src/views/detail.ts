@@ -1,6 +1,6 @@
 // The chosen class: what the policy says of it, what it does now, and its drops by cause.
 import { h, table, text } from "../dom";
-import { bytes, delay, percent, pps, rate } from "../format";
+import { UNKNOWN, bytes, delay, percent, pps, rate } from "../format";
 import { MAY_DROP } from "../judge";
 import type { Store } from "../store";
 import { panel } from "./panel";
@@ -36,7 +36,7 @@ export class Detail {
       "Delay p99",
       "Backlog",
       "Drops",
-      "Borrowed",
+      ...(store.lends ? ["Borrowed"] : []),
     ];
     this.values = live.map(() => h("dd"));
     this.facts.replaceChildren(
@@ -44,16 +44,18 @@ export class Detail {
       ...[
         ["Share", rate(one.share_bps)],
         ["Ceiling", rate(one.ceiling_bps)],
-        ...one.parameters,
-      ].map(([name, value]) =>
-        h("div", { class: "given" }, h("dt", {}, name ?? ""), h("dd", {}, value ?? "")),
-      ),
+      ]
+        .filter(([, value]) => value !== UNKNOWN)
+        .concat(one.parameters)
+        .map(([name, value]) =>
+          h("div", { class: "given" }, h("dt", {}, name ?? ""), h("dd", {}, value ?? "")),
+        ),
     );
     this.update();
   }
 
   private update(): void {
-    const { now, selected, classes } = this.store;
+    const { now, selected, classes, tellsPackets } = this.store;
     const of = (field: Parameters<typeof now.value>[1]) => now.value(selected, field);
     const share = classes[selected]?.share_bps ?? 0;
     [
@@ -67,7 +69,10 @@ export class Detail {
       rate(of("borrowed")),
     ].forEach((value, at) => {
       const cell = this.values[at];
-      if (cell) text(cell, value);
+      if (!cell) return;
+      text(cell, value);
+      // A report has most of them for no class.
+      if (cell.parentElement) cell.parentElement.hidden = value === UNKNOWN && !tellsPackets;
     });
   }
 
@@ -80,7 +85,7 @@ export class Detail {
       .filter(([, sum]) => sum >= 0.5)
       .sort((a, b) => b[1] - a[1]);
     const one = store.classes[store.selected];
-    const over = store.now.value(store.selected, "offered") > (one?.share_bps ?? Infinity);
+    const over = store.now.value(store.selected, "offered") > (one?.share_bps ?? 0);
     const key = JSON.stringify([name, sums, over]);
     if (key === this.drawn) return;
     this.drawn = key;

@@ -39,6 +39,8 @@ export class ForkView {
   private card: Card | "" = "";
   private fork: Fork | null = null;
   private at = 0;
+  /** The seconds that the plan speaks of. */
+  private described = 0;
 
   constructor(private readonly store: Store) {
     this.futures = new TwoCourses(store, "Two futures", "recorded", "forked");
@@ -88,7 +90,11 @@ export class ForkView {
       this.result,
     );
     store.on(["look", "pending", "about"], () => this.describe());
-    store.on("sample", () => this.offerNearest());
+    store.on("sample", () => {
+      this.offerNearest();
+      // A young link keeps less than is chosen, and more of it each second.
+      if (this.described !== this.length()) this.describe();
+    });
     store.on(["theme", "look"], () => this.draw());
   }
 
@@ -97,6 +103,13 @@ export class ForkView {
     const last = past.t.at(-1) ?? 0;
     const first = Math.max(past.t[0] ?? last, this.earliest(kept));
     return instant ?? Math.max(first, last - this.seconds * 1000);
+  }
+
+  /** Returns the seconds that a fork goes on: those chosen, or as many as there were. */
+  private length(): number {
+    const last = this.store.past.t.at(-1) ?? 0;
+    const were = Math.floor((last - this.moment()) / 1000);
+    return Math.min(this.seconds, Math.max(1, were));
   }
 
   /** The ring loses its oldest part while a request is under way. */
@@ -149,14 +162,16 @@ export class ForkView {
       return;
     }
     const settings = this.store.settings();
-    const moment =
-      this.store.instant === null ? `${this.seconds} s ago` : `at ${clock(this.store.instant)}`;
+    const length = (this.described = this.length());
+    const moment = this.store.instant === null ? `${length} s ago` : `at ${clock(this.moment())}`;
+    const shorter =
+      length < this.seconds && this.store.live ? ` No more is kept from there on.` : "";
     const same = this.card ? "" : ", which must repeat what happened (choose changes under Tune)";
     const changes =
       settings.length > 0 ? `with ${list(settings)}` : `with no parameter changed${same}`;
     this.plan.textContent =
-      `From the state ${moment} the simulator goes on for ${this.seconds} s ` +
-      `with the packets that really came, ${changes}.` +
+      `From the state ${moment} the simulator goes on for ${length} s ` +
+      `with the packets that really came, ${changes}.${shorter}` +
       (CARDS.find(([value]) => value === this.card)?.[2] ?? "");
   }
 
@@ -172,7 +187,7 @@ export class ForkView {
         direction,
         this.at,
         settings,
-        this.seconds,
+        this.length(),
         this.card || undefined,
       );
       this.judge(this.fork, settings);

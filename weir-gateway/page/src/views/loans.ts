@@ -63,9 +63,7 @@ export class Loans {
   private draw(): void {
     this.drawn = performance.now();
     const loans = this.loans();
-    // Other schedulers share what is free without loans.
-    const lends = /^(htb|cbq)/.test(this.store.direction?.scheduler ?? "");
-    this.element.hidden = loans.length === 0 && !lends;
+    this.element.hidden = loans.length === 0 && !this.store.lends;
     this.empty.textContent = loans.length > 0 ? "" : "No class borrows now.";
     this.picture.replaceChildren(...(loans.length > 0 ? [this.flow(loans.slice(0, DRAWN))] : []));
     const rows = loans.map((loan) => [

@@ -59,10 +59,10 @@ export class Tiles {
     const wait = link && backlog > 0 ? `${delay((backlog * 8e6) / link)} of the line` : "";
     [
       link ? `${percent(sent / link)} of ${rate(link)}` : "",
-      link && offered === offered ? percent(offered / link) : "",
+      link && offered === offered ? `${percent(offered / link)} of the line` : "",
       names[late] ?? "",
       wait,
-      names[lossy] ?? "",
+      lossy < 0 ? "" : `packets, most of ${names[lossy]}`,
     ].forEach((value, at) => this.write(this.notes, at, value));
   }
 

@@ -55,7 +55,7 @@ const CARDS: readonly Card[] = [
   {
     title: "Fork this moment",
     words:
-      "What if it had been set otherwise half a minute ago? The simulator goes on from there with " +
+      "What if it had been set otherwise some seconds ago? The simulator goes on from there with " +
       "the packets that really came. With nothing changed it repeats what happened, packet for packet.",
     does: "Take me to the fork",
     go: ({ tab }) => tab("Fork"),
@@ -79,7 +79,7 @@ const CARDS: readonly Card[] = [
     words:
       "A network card of the nineties took packets in chains, before the scheduler could choose " +
       "among later ones. Put one behind this line, in the simulator, and see which class waits for it.",
-    does: "Switch it on",
+    does: "Simulate the old card",
     go: ({ tab, oldCard }) => {
       tab("Overview");
       oldCard();

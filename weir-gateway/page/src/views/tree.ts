@@ -46,10 +46,15 @@ const LEVELS: Record<Level, string> = {
 };
 const SIGNS: Record<string, string> = { well: "✓", short: "~", trouble: "!" };
 
+/** What the mark of a class is, and the figure beside it. */
+const MARK_WORDS =
+  "How much a class gets of what it asks for, or, if it has a promise, what is measured of what is " +
+  "promised. ";
+
 const COLUMNS: readonly [string, Order, string][] = [
   ["Class", "policy", "in the order of the policy"],
   ["Rate", "sent", "by rate"],
-  ["Well", "trouble", "by trouble, the worst first"],
+  ["Gets", "trouble", "by trouble, the worst first"],
   ["p50", "p50", "by median delay"],
   ["p99", "p99", "by 99 % delay"],
   ["Backlog", "backlog", "by backlog"],
@@ -178,7 +183,7 @@ export class Tree {
                 "button",
                 {
                   class: sorts ? "sort on" : "sort",
-                  title: `Sort ${words}`,
+                  title: `${order === "trouble" ? MARK_WORDS : ""}Sort ${words}`,
                   onclick: () => {
                     this.order = order;
                     this.renew();
@@ -430,7 +435,7 @@ export class Tree {
         share === null ? rate(null) : `${rate(share)} (${percent(sent / share)} used)`,
       ),
       tipLine(null, "ceiling", rate(one.ceiling_bps)),
-      tipLine(null, "borrowed", rate(now.value(index, "borrowed"))),
+      ...(store.lends ? [tipLine(null, "borrowed", rate(now.value(index, "borrowed")))] : []),
       h("div", { class: "muted" }, this.health.marks[index]?.words ?? ""),
     );
   }

@@ -2,6 +2,7 @@
 
 use super::super::Options;
 use super::super::conditions::Conditions;
+use super::super::decide::with_exceptions;
 use super::super::lines::Reading;
 use super::super::sketch::{Class, Rule, Sketch, inline, quoted, rate_value, show_rate};
 use super::conditions::{Rules, both, rules};
@@ -22,7 +23,8 @@ struct Above {
 struct Tree<'f> {
     file: &'f File,
     sketch: Sketch,
-    rank: u64,
+    /// The conditions of packets and their classes, the first that match count.
+    given: Vec<(Conditions, usize)>,
 }
 
 /// The interface that has a policy-map.
@@ -105,8 +107,9 @@ fn sketch(
     }
     let rules = vec![Conditions::default()];
     let above = Above { class: None, rate: sketch.rate, rules, depth: 0 };
-    let mut tree = Tree { file, sketch, rank: 0 };
+    let mut tree = Tree { file, sketch, given: Vec::new() };
     tree.level(map, &above, reading);
+    tree.write();
     tree.sketch.under_link(map.line);
     Some(tree.sketch)
 }
@@ -184,9 +187,20 @@ impl Tree<'_> {
             self.sketch.classes[at].default = true;
             return;
         }
-        for keys in rules.iter().flat_map(Conditions::rules) {
-            self.rank += 1;
-            self.sketch.classes[at].rules.push(Rule { keys, rank: self.rank });
+        self.given.extend(rules.into_iter().map(|conditions| (conditions, at)));
+    }
+
+    /// Writes the rules of all leaves.
+    fn write(&mut self) {
+        let default = self.sketch.classes.iter().position(|class| class.default);
+        if let Some(default) = default {
+            self.given = with_exceptions(&self.given, default);
+        }
+        let rules = self.given.iter().flat_map(|(conditions, at)| {
+            conditions.rules().into_iter().map(move |keys| (*at, keys))
+        });
+        for (rank, (at, keys)) in (1..).zip(rules) {
+            self.sketch.classes[at].rules.push(Rule { keys, rank });
         }
     }
 

@@ -5,14 +5,16 @@ mod limits;
 mod rules;
 mod text;
 
-use super::altq_classes::{AltqClass, Curve, Discipline, Early, lower};
+use super::altq_classes::{self, AltqClass, Curve, Discipline, Early, lower, part, percent};
 use super::lines::{LineId, Reading};
-use super::sketch::{Key, Sketch, quoted};
-use super::words::{Word, Words, decimal, number, scaled};
+use super::options::Effect::{Flag, LeftOut, Number, Read};
+use super::options::{A_NUMBER, A_PRIORITY, Kind, Table};
+use super::sketch::{Sketch, quoted};
+use super::words::{Word, Words, number, within};
 use super::{Language, Options};
 use rules::{PfRule, Place};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
+use std::collections::BTreeSet;
+use std::rc::Rc;
 use weir_policy::codes;
 use weir_policy::finding::Span;
 
@@ -25,22 +27,22 @@ struct File {
     interfaces: Vec<Altq>,
     queues: Vec<Queue>,
     rules: Vec<PfRule>,
-    tables: BTreeMap<String, Vec<Word>>,
+    tables: Rc<rules::Tables>,
     /// The anchors that are open, the outermost first.
     anchors: Vec<PfRule>,
+    /// The statement that is being read.
+    line: LineId,
 }
 
 /// `altq on`, or the root of a tree of the newer kind.
+#[derive(Clone)]
 struct Altq {
     name: Word,
     line: LineId,
     discipline: Discipline,
     bandwidth: u64,
-    early: Early,
-    ecn: bool,
-    /// The values of CoDel, where the file sets them.
-    thresholds: Vec<Key>,
-    limit: u64,
+    /// The early dropper and the limit of queues that set none.
+    all: AltqClass,
     /// The names of the queues at the top.
     top: Vec<Word>,
     /// OpenBSD's newer `queue`, without `altq`.
@@ -48,7 +50,7 @@ struct Altq {
 }
 
 /// A queue as declared, possibly for several interfaces.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Queue {
     name: Word,
     line: LineId,
@@ -58,9 +60,8 @@ struct Queue {
     min: Option<Bandwidth>,
     max: Option<Bandwidth>,
     /// A higher rate for some milliseconds, of `bandwidth`, `min` and `max`.
-    bursts: [Option<(Bandwidth, u64)>; 3],
+    bursts: [Option<Burst>; 3],
     class: AltqClass,
-    limit: Option<u64>,
     children: Vec<Word>,
     /// Its parent, which only the newer kind names.
     parent: Option<Word>,
@@ -68,6 +69,9 @@ struct Queue {
     flows: Option<u64>,
     quantum: Option<u64>,
 }
+
+/// A rate, and the milliseconds that it lasts.
+type Burst = (Bandwidth, u64);
 
 /// Interfaces, or all others.
 #[derive(Clone)]
@@ -102,14 +106,17 @@ enum Bandwidth {
     Percent(u64),
 }
 
+impl Default for Bandwidth {
+    fn default() -> Self {
+        WHOLE
+    }
+}
+
 impl Bandwidth {
     fn of(self, parent: u64) -> u64 {
         match self {
             Bandwidth::Bits(bits) => bits,
-            Bandwidth::Percent(part) => {
-                let bits = u128::from(parent) * u128::from(part) / 100_000_000;
-                u64::try_from(bits).unwrap_or(u64::MAX)
-            }
+            Bandwidth::Percent(percent) => part(parent, percent),
         }
     }
 }
@@ -117,7 +124,14 @@ impl Bandwidth {
 fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     let mut file = File::default();
     for (line, words) in text::statements(text, reading) {
-        statement(&mut Words::new(words), line, &mut file, reading);
+        file.line = line;
+        let mut words = Words::new(words);
+        // A statement with an error was reported.
+        let _ = match words.peek() {
+            Some(text::ANCHOR) => anchor(&mut file, &mut words, reading),
+            Some("}") if file.anchors.pop().is_some() => None,
+            _ => STATEMENTS.take(&mut file, line, &mut words, reading),
+        };
     }
     check_parents(&file, reading);
     if reading.report.failed() {
@@ -143,63 +157,66 @@ fn read(text: &str, options: &Options, reading: &mut Reading) -> Vec<Sketch> {
     sketches
 }
 
-fn statement(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) {
-    let Some(first) = words.take() else { return };
-    match first.text.as_str() {
-        "altq" => drop(altq(words, line, file, reading)),
-        "queue" => drop(queue(words, line, file, reading)),
-        kind @ ("pass" | "match") => {
-            let rule = rules::read(words, (line, kind == "match"), &file.tables, reading);
-            let inside = |rule: PfRule| file.anchors.iter().rev().fold(rule, PfRule::inside);
-            file.rules.extend(rule.map(inside));
-        }
-        text::ANCHOR => anchor(words, line, file, reading),
-        "}" if words.peek().is_none() && file.anchors.pop().is_some() => {}
-        "block" => reading.lost(line, "Weir does not filter: it sends every packet"),
-        "table" => drop(table(words, line, file, reading)),
-        "set" | "scrub" | "nat" | "rdr" | "binat" | "no" | "anchor" | "nat-anchor"
-        | "rdr-anchor" | "binat-anchor" | "load" | "antispoof" | "include" | "nat-to" | "af-to"
-        | "state-defaults" | "ether" => {
-            reading.lost(line, "it assigns no queue");
-        }
-        other => reading.unknown((other, first.span), "statement", &STATEMENTS),
-    }
+/// `pass` and `match`.
+fn rule(file: &mut File, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    let is_match = words.taken().text == "match";
+    let rule = rules::read(words, (file.line, is_match), &file.tables, reading)?;
+    file.rules.push(file.anchors.iter().rev().fold(rule, PfRule::inside));
+    Some(())
 }
 
 /// `anchor ["NAME"] [CONDITIONS] {`, whose rules follow up to the brace that closes it.
-fn anchor(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) {
+fn anchor(file: &mut File, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    words.take();
     if words.peek().is_some_and(|word| !ANCHOR_WORDS.contains(&word)) {
         words.take();
     }
-    let mut rule = rules::read(words, (line, false), &file.tables, reading);
+    let mut rule = rules::read(words, (file.line, false), &file.tables, reading);
     if rule.as_mut().is_some_and(|rule| std::mem::take(&mut rule.quick)) {
         let note = "`quick` of an anchor is left out: rules behind it are evaluated, too";
-        reading.approximated(line, note);
+        reading.approximated(file.line, note);
     }
     // Also where it has an error, so that its end is found.
-    file.anchors.push(rule.unwrap_or_else(|| PfRule::nothing(line)));
+    file.anchors.push(rule.unwrap_or_else(|| PfRule::nothing(file.line)));
+    Some(())
+}
+
+fn block(file: &mut File, _: &mut Words, reading: &mut Reading) -> Option<()> {
+    reading.lost(file.line, "Weir does not filter: it sends every packet");
+    Some(())
+}
+
+fn no_queue(file: &mut File, _: &mut Words, reading: &mut Reading) -> Option<()> {
+    reading.lost(file.line, "it assigns no queue");
+    Some(())
+}
+
+/// Reads the interfaces behind `on`.
+fn interfaces(words: &mut Words, reading: &mut Reading) -> Option<Interfaces> {
+    let others = words.accept("!");
+    Some(Interfaces { names: text::list(words, "an interface", reading)?, others })
 }
 
 /// `altq on IF [SCHEDULER] [bandwidth B] [qlimit N] [tbrsize N] queue LIST`.
-fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) -> Option<()> {
-    words.value("`on`", |word| (word == "on").then_some(()), reading)?;
+fn altq(file: &mut File, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    let line = file.line;
+    words.expect("on", reading)?;
     let interfaces = text::list(words, "an interface", reading)?;
-    let (mut discipline, mut bandwidth, mut limit) = (None, None, 0);
+    let (mut discipline, mut bandwidth, mut top) = (None, 0, Vec::new());
     let mut all = AltqClass::new("", None, line);
-    let mut top = Vec::new();
     let mut written = Once::default();
     while let Some(word) = words.take() {
         written.check(&word, &["bandwidth", "qlimit", "tbrsize", "queue"], reading)?;
         match word.text.as_str() {
             "cbq" | "hfsc" | "priq" | "fairq" | "codel" | "codelq" => {
                 discipline = Some(scheduler(&word.text));
-                parenthesised(words, &mut all, reading)?;
+                parenthesised(&mut all, words, reading)?;
             }
-            "bandwidth" => bandwidth = Some(words.value(A_BANDWIDTH, bits, reading)?),
-            "qlimit" => limit = words.value(A_LIMIT, within(0..=LIMIT_MAX), reading)?,
+            "bandwidth" => bandwidth = words.value(A_BANDWIDTH, bits, reading)?,
+            "qlimit" => limit(&mut all, words, reading)?,
             "tbrsize" => {
-                let size = within(0..=u32::MAX.into());
-                words.value("a number of bytes up to 4294967295", size, reading)?;
+                let what = "a number of bytes up to 4294967295";
+                words.value(what, within::<0, { u32::MAX as u64 }>, reading)?;
                 reading.approximated(line, "`tbrsize` is left out: the link paces each packet");
             }
             "queue" => top = names(text::list(words, "a queue", reading)?, reading)?,
@@ -231,21 +248,9 @@ fn altq(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading)
             reading.error(&codes::DECLARED_TWICE, name.span, message, "keep one of them");
             continue;
         }
-        let top = top.clone();
-        let bandwidth = bandwidth.unwrap_or(0);
+        let (all, top) = (all.clone(), top.clone());
         let is_new = false;
-        file.interfaces.push(Altq {
-            name,
-            line,
-            discipline,
-            bandwidth,
-            early: all.early,
-            ecn: all.ecn,
-            thresholds: all.thresholds.clone(),
-            limit: if limit == 0 { LIMIT_DEFAULT } else { limit },
-            top,
-            is_new,
-        });
+        file.interfaces.push(Altq { name, line, discipline, bandwidth, all, top, is_new });
     }
     Some(())
 }
@@ -289,64 +294,53 @@ fn scheduler(word: &str) -> Discipline {
 }
 
 /// Reads `(OPTIONS)` behind a scheduler.
-fn parenthesised(words: &mut Words, class: &mut AltqClass, reading: &mut Reading) -> Option<()> {
+fn parenthesised(class: &mut AltqClass, words: &mut Words, reading: &mut Reading) -> Option<()> {
     if !words.accept("(") {
         return Some(());
     }
     let mut written = Once::default();
-    loop {
-        let word = words.need("an option, or `)`", reading)?;
+    while !words.accept(")") {
+        let Some(word) = words.rest().first().cloned() else {
+            words.need("an option, or `)`", reading)?;
+            return None;
+        };
         written.check(&word, &["realtime", "linkshare", "upperlimit"], reading)?;
-        match word.text.as_str() {
-            ")" => return Some(()),
-            "," => {}
-            "default" => class.default = true,
-            "borrow" => class.borrow = true,
-            "red" => class.early = Early::Red,
-            "rio" => class.early = Early::Rio,
-            "codel" => {
-                class.early = Early::Codel;
-                parenthesised(words, class, reading)?;
-            }
-            "target" | "interval" => {
-                let value = words.value("milliseconds", within(1..=60_000), reading)?;
-                let key = if word.text == "target" { "target" } else { "interval" };
-                class.thresholds.push((key, quoted(&format!("{value} ms"))));
-            }
-            "buckets" => class.buckets = Some(words.value("a number", number, reading)?),
-            "hogs" => {
-                words.value(A_BANDWIDTH, bandwidth, reading)?;
-                let note = "`hogs` is left out: no flow goes before the turn of another";
-                reading.approximated(class.line, note);
-            }
-            "ecn" => {
-                class.ecn = true;
-                if class.early == Early::No {
-                    class.early = Early::Red;
-                }
-            }
-            "wrr" | "root" | "control" => {}
-            "prr" | "cleardscp" | "flowvalve" | "flowvalves" => {
-                reading.approximated(class.line, format!("`{}` is left out", word.text));
-            }
-            "minburst" | "maxburst" | "pktsize" | "maxpktsize" => {
-                words.value("a number", number, reading)?;
-                reading.approximated(class.line, format!("`{}` is left out", word.text));
-            }
-            "realtime" | "linkshare" | "upperlimit" => {
-                let curve = curve(words, reading)?;
-                match word.text.as_str() {
-                    "realtime" => class.real_time = Some(curve),
-                    "linkshare" => class.link_share = Some(curve),
-                    _ => class.upper_limit = Some(curve),
-                }
-            }
-            other => {
-                reading.unknown((other, word.span), "option of a queue", &OPTIONS);
-                return None;
-            }
+        if !words.accept(",") {
+            OPTIONS.take(class, class.line, words, reading)?;
         }
     }
+    Some(())
+}
+
+impl AltqClass {
+    /// ECN alone asks for RED.
+    fn notify(&mut self) {
+        self.ecn = true;
+        if self.early == Early::No {
+            self.early = Early::Red;
+        }
+    }
+}
+
+/// Reads the values of CoDel.
+fn time(class: &mut AltqClass, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    let key = if words.taken().text == "target" { "target" } else { "interval" };
+    let value = words.value("milliseconds", within::<1, 60_000>, reading)?;
+    class.thresholds.push((key, quoted(&format!("{value} ms"))));
+    Some(())
+}
+
+/// Reads the options of `codel`.
+fn codel(class: &mut AltqClass, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    class.early = Early::Codel;
+    parenthesised(class, words, reading)
+}
+
+/// Reads `qlimit`, of which pf takes 0 for none.
+fn limit(class: &mut AltqClass, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    let limit = words.value("a number of packets up to 65535", within::<0, 65_535>, reading)?;
+    class.limit = Some(limit).filter(|limit| *limit > 0);
+    Some(())
 }
 
 /// Reads `R` or `(M1 D M2)`; percentages are marked in the upper half and resolved with the parent.
@@ -359,8 +353,18 @@ fn curve(words: &mut Words, reading: &mut Reading) -> Option<Curve> {
     let d = words.value("milliseconds", number, reading)?;
     words.accept(",");
     let m2 = words.value(A_BANDWIDTH, packed, reading)?;
-    words.value("`)`", |word| (word == ")").then_some(()), reading)?;
+    words.expect(")", reading)?;
     Some(Curve { m1, d, m2 })
+}
+
+fn service_curve(class: &mut AltqClass, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    let which = match words.taken().text.as_str() {
+        "realtime" => &mut class.real_time,
+        "linkshare" => &mut class.link_share,
+        _ => &mut class.upper_limit,
+    };
+    *which = Some(curve(words, reading)?);
+    Some(())
 }
 
 /// Packs a bandwidth into one number: percentages have the top bit set.
@@ -380,42 +384,24 @@ fn unpacked(curve: Option<Curve>, parent: u64) -> Option<Curve> {
 }
 
 /// `queue NAME [on IF] [OPTIONS] [{ CHILDREN }]`.
-fn queue(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) -> Option<()> {
+fn queue(file: &mut File, words: &mut Words, reading: &mut Reading) -> Option<()> {
     let name = words.need("the name of a queue", reading)?;
     names(vec![name.clone()], reading)?;
-    let mut queue = Queue {
-        class: AltqClass::new(&name.text, None, line),
-        name,
-        line,
-        on: None,
-        bandwidth: WHOLE,
-        min: None,
-        max: None,
-        bursts: [None; 3],
-        limit: None,
-        children: Vec::new(),
-        parent: None,
-        flows: None,
-        quantum: None,
-    };
+    let (line, class) = (file.line, AltqClass::new(&name.text, None, file.line));
+    let mut queue = Queue { name, line, class, ..Queue::default() };
+    let known = QUEUE.words();
     let mut written = Once::default();
-    while let Some(word) = words.take() {
-        written.check(&word, &QUEUE_WORDS, reading)?;
+    while let Some(word) = words.rest().first().cloned() {
+        written.check(&word, &known, reading)?;
+        let is_last = words.rest().len() == 1;
+        let is_option = known.contains(&&*word.text) || OPTION_LIKE.contains(&&*word.text);
         match word.text.as_str() {
-            "on" => {
-                let others = words.accept("!");
-                let names = text::list(words, "an interface", reading)?;
-                queue.on = Some(Interfaces { names, others });
+            "," => drop(words.take()),
+            "{" => queue.children = names(text::list(words, "a queue", reading)?, reading)?,
+            _ if is_last && !is_option => {
+                queue.children = names(words.take().into_iter().collect(), reading)?
             }
-            "{" => queue.children = names(text::rest_of_list(words, "a queue", reading)?, reading)?,
-            _ if queue_option(&word, words, &mut queue, reading)? => {}
-            other if !OPTION_LIKE.contains(&other) && words.peek().is_none() => {
-                queue.children = names(vec![word.clone()], reading)?;
-            }
-            other => {
-                reading.unknown((other, word.span), "option of a queue", &QUEUE_WORDS);
-                return None;
-            }
+            _ => QUEUE.take(&mut queue, line, words, reading)?,
         }
     }
     own_child(&queue, reading)?;
@@ -455,89 +441,45 @@ fn add_root(queue: &Queue, file: &mut File) {
             line: queue.line,
             discipline: Discipline::Hfsc,
             bandwidth: queue.max.unwrap_or(queue.bandwidth).of(0),
-            early: Early::No,
-            ecn: false,
-            thresholds: Vec::new(),
-            limit: LIMIT_DEFAULT,
+            all: AltqClass::default(),
             top: vec![queue.name.clone()],
             is_new: true,
         });
     }
 }
 
-/// Reads an option of a queue; returns `Some(false)` for any other word.
-fn queue_option(
-    word: &Word,
-    words: &mut Words,
-    queue: &mut Queue,
-    reading: &mut Reading,
-) -> Option<bool> {
-    match word.text.as_str() {
-        "," => {}
-        "parent" => queue.parent = Some(words.need("the name of a queue", reading)?),
-        "bandwidth" => {
-            queue.bandwidth = words.value(A_BANDWIDTH, bandwidth, reading)?;
-            queue.bursts[0] = burst(words, reading)?;
-        }
-        "min" => {
-            queue.min = Some(words.value(A_BANDWIDTH, bandwidth, reading)?);
-            queue.bursts[1] = burst(words, reading)?;
-        }
-        "max" => {
-            queue.max = Some(words.value(A_BANDWIDTH, bandwidth, reading)?);
-            queue.bursts[2] = burst(words, reading)?;
-        }
-        "priority" => {
-            let priority = |text: &str| number(text).filter(|priority| *priority < 16);
-            let what = "a priority from 0 to 15, or to 7 with cbq";
-            queue.class.priority = Some(words.value(what, priority, reading)?);
-        }
-        "qlimit" => {
-            // pf takes 0 for none.
-            let limit = words.value(A_LIMIT, within(0..=LIMIT_MAX), reading)?;
-            queue.limit = Some(limit).filter(|limit| *limit > 0);
-        }
-        "cbq" | "hfsc" | "priq" | "fairq" => {
-            parenthesised(words, &mut queue.class, reading)?;
-        }
-        "codel" => {
-            queue.class.early = Early::Codel;
-            parenthesised(words, &mut queue.class, reading)?;
-        }
-        "default" => queue.class.default = true,
-        "flows" => {
-            let what = "a number of flows from 1 to 32767";
-            queue.flows = Some(words.value(what, within(1..=32_767), reading)?);
-        }
-        "quantum" => {
-            let what = "a number of bytes from 1 to 65535";
-            queue.quantum = Some(words.value(what, within(1..=65_535), reading)?);
-        }
-        _ => return Some(false),
-    }
-    Some(true)
+fn on(queue: &mut Queue, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    queue.on = Some(interfaces(words, reading)?);
+    Some(())
 }
 
-/// `burst B for Nms`.
-#[expect(clippy::option_option, reason = "no burst is not an error")]
-fn burst(words: &mut Words, reading: &mut Reading) -> Option<Option<(Bandwidth, u64)>> {
-    if !words.accept("burst") {
-        return Some(None);
-    }
+fn parent(queue: &mut Queue, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    queue.parent = Some(words.need("the name of a queue", reading)?);
+    Some(())
+}
+
+/// Reads a bandwidth, and `burst B for Nms` behind it.
+fn rate(queue: &mut Queue, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    let which = words.taken().text.clone();
     let rate = words.value(A_BANDWIDTH, bandwidth, reading)?;
-    words.value("`for`", |word| (word == "for").then_some(()), reading)?;
-    let milliseconds = |text: &str| number(text.strip_suffix("ms")?);
-    Some(Some((rate, words.value("a time such as 100ms", milliseconds, reading)?)))
-}
-
-/// Parses a whole number of this range.
-fn within(range: RangeInclusive<u64>) -> impl Fn(&str) -> Option<u64> {
-    move |text| number(text).filter(|number| range.contains(number))
+    let mut burst = None;
+    if words.accept("burst") {
+        let rate = words.value(A_BANDWIDTH, bandwidth, reading)?;
+        words.expect("for", reading)?;
+        let milliseconds = |text: &str| number(text.strip_suffix("ms")?);
+        burst = Some((rate, words.value("a time such as 100ms", milliseconds, reading)?));
+    }
+    match which.as_str() {
+        "min" => (queue.min, queue.bursts[1]) = (Some(rate), burst),
+        "max" => (queue.max, queue.bursts[2]) = (Some(rate), burst),
+        _ => (queue.bandwidth, queue.bursts[0]) = (rate, burst),
+    }
+    Some(())
 }
 
 /// `table <NAME> [OPTIONS] { ADDRESSES }`.
-fn table(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading) -> Option<()> {
-    words.value("`<`", |word| (word == "<").then_some(()), reading)?;
+fn table(file: &mut File, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    words.expect("<", reading)?;
     let name = words.need("the name of a table", reading)?;
     let mut addresses = Vec::new();
     while let Some(word) = words.take() {
@@ -545,10 +487,10 @@ fn table(words: &mut Words, line: LineId, file: &mut File, reading: &mut Reading
             addresses.extend(text::rest_of_list(words, "an address", reading)?);
         }
         if word.text == "file" {
-            reading.approximated(line, "the addresses of a table's file are not read");
+            reading.approximated(file.line, "the addresses of a table's file are not read");
         }
     }
-    file.tables.insert(name.text, addresses);
+    Rc::make_mut(&mut file.tables).insert(name.text, addresses);
     Some(())
 }
 
@@ -595,9 +537,8 @@ fn sketch(
     sketch.rate = altq.bandwidth;
     sketch.rate_or(options, altq.line, reading);
     if altq.discipline == Discipline::Codel {
-        let mut all = AltqClass::new("all", None, altq.line);
-        (all.default, all.early, all.ecn) = (true, altq.early, altq.ecn);
-        (all.limit, all.thresholds) = (altq.limit, altq.thresholds.clone());
+        let mut all = altq.all.clone();
+        (all.name, all.default) = ("all".to_owned(), true);
         lower(altq.discipline, vec![all], &mut sketch, reading);
         return Some(sketch);
     }
@@ -687,10 +628,11 @@ impl Tree<'_> {
         let mut class = queue.class.clone();
         class.parent = parent;
         class.bandwidth = own;
-        class.limit = queue.limit.unwrap_or(self.altq.limit);
+        let all = &self.altq.all;
+        class.limit = class.limit.or(all.limit);
         if class.early == Early::No {
-            (class.early, class.ecn) = (self.altq.early, self.altq.ecn);
-            class.thresholds.clone_from(&self.altq.thresholds);
+            (class.early, class.ecn) = (all.early, all.ecn);
+            class.thresholds.clone_from(&all.thresholds);
         }
         let is_cbq = self.altq.discipline == Discipline::Cbq;
         if is_cbq && let Some(priority) = class.priority.filter(|priority| *priority > 7) {
@@ -737,18 +679,12 @@ fn curve_of(rate: u64, burst: Option<(Bandwidth, u64)>, parent: u64) -> Curve {
 
 /// `10Mb`, `1.5Mb`, `33600b`, `100M`, `10%`.
 fn bandwidth(text: &str) -> Option<Bandwidth> {
-    let (millionths, unit) = decimal(text)?;
-    if unit == "%" {
-        return (millionths <= 100_000_000).then_some(Bandwidth::Percent(millionths));
+    match text.strip_suffix('%') {
+        Some(part) => percent(part).map(Bandwidth::Percent),
+        None => {
+            altq_classes::bits(text.strip_suffix(['b', 'B']).unwrap_or(text)).map(Bandwidth::Bits)
+        }
     }
-    let unit = match unit.strip_suffix(['b', 'B']).unwrap_or(unit) {
-        "" => 1,
-        "K" | "k" => 1_000,
-        "M" | "m" => 1_000_000,
-        "G" | "g" => 1_000_000_000,
-        _ => return None,
-    };
-    Some(Bandwidth::Bits(scaled(millionths, unit)?))
 }
 
 /// A part of the interface's own rate is 0: only the machine knows that rate.
@@ -771,70 +707,66 @@ const RULES_MAX: usize = 1 << 16;
 const PERCENT: u64 = 1 << 63;
 /// The bandwidth of a queue that names none.
 const WHOLE: Bandwidth = Bandwidth::Percent(100_000_000);
-/// The packets of a queue that names no limit, and of one that names most.
-const LIMIT_DEFAULT: u64 = 50;
-const LIMIT_MAX: u64 = 65_535;
-const A_LIMIT: &str = "a number of packets up to 65535";
 const A_BANDWIDTH: &str = "a bandwidth such as 10Mb or 20%";
 /// The longest name of a queue in pf.
 const QUEUE_NAME_MAX: usize = 63;
 /// Words of a rule that may follow `anchor` where the anchor has no name.
 const ANCHOR_WORDS: [&str; 9] =
     ["in", "out", "quick", "on", "inet", "inet6", "proto", "from", "to"];
+const STATEMENTS: Table<File> = Table {
+    noun: "statement",
+    lists: &[&[
+        ("altq", Read(altq)),
+        ("queue", Read(queue)),
+        ("pass match", Read(rule)),
+        ("block", Read(block)),
+        ("table", Read(table)),
+        ("set scrub nat rdr binat no anchor nat-anchor rdr-anchor binat-anchor", Read(no_queue)),
+        ("load antispoof include nat-to af-to state-defaults ether", Read(no_queue)),
+    ]],
+};
 /// Options of a queue, each at most once.
-const QUEUE_WORDS: [&str; 15] = [
-    "on",
-    "parent",
-    "bandwidth",
-    "min",
-    "max",
-    "priority",
-    "qlimit",
-    "cbq",
-    "hfsc",
-    "priq",
-    "fairq",
-    "codel",
-    "default",
-    "flows",
-    "quantum",
-];
+const QUEUE: Table<Queue> = Table {
+    noun: "option of a queue",
+    lists: &[&[
+        ("on", Read(on)),
+        ("parent", Read(parent)),
+        ("bandwidth min max", Read(rate)),
+        ("priority", Number(A_PRIORITY, |queue, priority| queue.class.priority = Some(priority))),
+        ("qlimit", Read(|queue, words, reading| limit(&mut queue.class, words, reading))),
+        (
+            "cbq hfsc priq fairq",
+            Read(|queue, words, reading| parenthesised(&mut queue.class, words, reading)),
+        ),
+        ("codel", Read(|queue, words, reading| codel(&mut queue.class, words, reading))),
+        ("default", Flag(|queue| queue.class.default = true)),
+        ("flows", Number(FLOWS, |queue, flows| queue.flows = Some(flows))),
+        ("quantum", Number(QUANTUM, |queue, quantum| queue.quantum = Some(quantum))),
+    ]],
+};
+/// Options in parentheses behind a scheduler.
+const OPTIONS: Table<AltqClass> = Table {
+    noun: "option of a queue",
+    lists: &[
+        altq_classes::OPTIONS,
+        &[
+            ("codel", Read(codel)),
+            ("target interval", Read(time)),
+            ("buckets", Number(A_NUMBER, |class, buckets| class.buckets = Some(buckets))),
+            ("hogs", LeftOut(Some(RATE), "is left out: no flow goes before the turn of another")),
+            ("ecn", Flag(|class| class.notify())),
+            ("wrr root", Flag(|_| ())),
+            ("prr flowvalve flowvalves", LeftOut(None, "is left out")),
+            ("maxburst pktsize", LeftOut(Some(A_NUMBER), "is left out")),
+            ("realtime linkshare upperlimit", Read(service_curve)),
+        ],
+    ],
+};
+const RATE: Kind = (A_BANDWIDTH, packed);
+const FLOWS: Kind = ("a number of flows from 1 to 32767", within::<1, 32_767>);
+const QUANTUM: Kind = ("a number of bytes from 1 to 65535", within::<1, 65_535>);
 /// Options of `altq on`.
 const ALTQ_WORDS: [&str; 9] =
     ["cbq", "hfsc", "priq", "fairq", "codelq", "bandwidth", "qlimit", "tbrsize", "queue"];
-const STATEMENTS: [&str; 14] = [
-    "altq",
-    "queue",
-    "pass",
-    "match",
-    "block",
-    "table",
-    "set",
-    "scrub",
-    "nat",
-    "rdr",
-    "binat",
-    "anchor",
-    "load",
-    "antispoof",
-];
-const OPTIONS: [&str; 16] = [
-    "default",
-    "borrow",
-    "red",
-    "rio",
-    "ecn",
-    "codel",
-    "target",
-    "interval",
-    "buckets",
-    "hogs",
-    "realtime",
-    "linkshare",
-    "upperlimit",
-    "minburst",
-    "maxburst",
-    "cleardscp",
-];
 /// Words that look like options and so are not taken for the single child of a queue.
 const OPTION_LIKE: [&str; 6] = ["(", ")", "}", "burst", "for", "="];

@@ -8,18 +8,24 @@ use super::super::altq_classes::AltqClass;
 use super::super::conditions::{Addresses, CASES_MAX, Conditions, Ranges, Version};
 use super::super::decide::{Decision, Decisions, Queues, Step};
 use super::super::lines::{LineId, Reading};
+use super::super::options::Effect::{Flag, Number, Read};
+use super::super::options::{Kind, Table};
 use super::super::sketch::{Key, Rule};
 use super::super::words::{Word, Words, bad_value, decimal, number};
-use super::{Interfaces, text};
+use super::{Interfaces, interfaces, text};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::rc::Rc;
 use weir_core::classify::service_port;
-use weir_core::packet::Dscp;
+use weir_core::packet::{Dscp, Protocol};
 use weir_policy::codes;
 use weir_policy::reader::suggest;
 
+/// The addresses of each table.
+pub(super) type Tables = BTreeMap<String, Vec<Word>>;
+
 /// A rule that passes packets, or that only matches them.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct PfRule {
     pub line: LineId,
     is_match: bool,
@@ -34,138 +40,124 @@ pub(super) struct PfRule {
     second: Option<Word>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Direction {
     In,
     Out,
+    #[default]
     Both,
 }
 
-/// Why a rule cannot be converted.
-type Lost = String;
+/// A rule that is being read.
+struct Draft {
+    rule: PfRule,
+    conditions: Conditions,
+    /// The first reason why it cannot be converted.
+    lost: Option<String>,
+    tables: Rc<Tables>,
+}
 
 pub(super) fn read(
     words: &mut Words,
     (line, is_match): (LineId, bool),
-    tables: &BTreeMap<String, Vec<Word>>,
+    tables: &Rc<Tables>,
     reading: &mut Reading,
 ) -> Option<PfRule> {
-    let mut rule = PfRule { is_match, ..PfRule::nothing(line) };
-    let mut conditions = Conditions::default();
-    let mut lost = None;
-    while let Some(word) = words.take() {
+    let rule = PfRule { is_match, ..PfRule::nothing(line) };
+    let (conditions, tables) = (Conditions::default(), Rc::clone(tables));
+    let mut draft = Draft { rule, conditions, lost: None, tables };
+    let known = PARTS.words();
+    while let Some(word) = words.rest().first().cloned() {
         match word.text.as_str() {
-            "," => {}
-            "in" => rule.direction = Direction::In,
-            "out" => rule.direction = Direction::Out,
-            "quick" => rule.quick = true,
-            "on" => {
-                let others = words.accept("!");
-                let names = text::list(words, "an interface", reading)?;
-                rule.on = vec![Interfaces { names, others }];
+            "," => drop(words.take()),
+            part if known.contains(&part) => PARTS.take(&mut draft, line, words, reading)?,
+            "!" => {
+                words.take();
+                draft.lose("negated conditions cannot be expressed");
             }
-            "inet" => conditions.version = Some(Version::Four),
-            "inet6" => conditions.version = Some(Version::Six),
-            "proto" => {
-                let listed = text::list(words, "a protocol", reading)?;
-                conditions.protocols = protocols(&listed, &mut lost, reading)?;
+            part if suggest(part, &known).starts_with("did you mean") => {
+                reading.unknown((part, word.span), PARTS.noun, &known);
+                return None;
             }
-            "all" => {}
-            "from" => {
-                let from = endpoint(words, tables, &mut lost, reading)?;
-                (conditions.sources, conditions.source_ports) = from;
+            _ => {
+                draft.lose(&format!("Weir does not read `{}` in a rule", cut(&word)));
+                while words.take().is_some() {}
             }
-            "to" => {
-                let to = endpoint(words, tables, &mut lost, reading)?;
-                (conditions.destinations, conditions.destination_ports) = to;
-            }
-            "tos" => conditions.tos = Some(words.value("a byte or `lowdelay`", tos, reading)?),
-            "queue" => assigned(words, &mut rule, reading)?,
-            "set" => set(words, &mut rule, reading)?,
-            _ => further(&word, words, &mut lost, line, reading)?,
         }
     }
-    match lost {
+    match draft.lost {
         Some(why) => reading.lost(line, why),
-        None => rule.conditions = Some(conditions),
+        None => draft.rule.conditions = Some(draft.conditions),
     }
-    Some(rule)
+    Some(draft.rule)
 }
 
-/// Reads parts of a rule that are not conditions, or that Weir does not have.
-fn further(
-    word: &Word,
-    words: &mut Words,
-    lost: &mut Option<Lost>,
-    line: LineId,
-    reading: &mut Reading,
-) -> Option<()> {
-    let text = word.text.as_str();
-    match text {
-        "keep" | "modulate" | "synproxy" => {
-            words.need("`state`", reading)?;
-            skip_parentheses(words);
-        }
-        "no" => drop(words.need("`state`", reading)?),
-        "log" | "log-all" => skip_parentheses(words),
-        "flags" => {
-            words.need("flags such as S/SA", reading)?;
-            reading.noted(line, "`flags` choose the first packet of a connection");
-        }
-        "allow-opts" | "return" | "once" => {}
-        "label" | "tag" | "rtable" | "rtableid" | "max-mss" | "ridentifier" | "max-pkt-rate" => {
-            words.accept("(");
-            words.need("a name", reading)?;
-            words.accept(")");
-        }
-        "scrub" => skip_parentheses(words),
-        "divert-to" | "divert-packet" => {
-            words.need("an address", reading)?;
-            if words.accept("port") {
-                words.need("a port", reading)?;
-            }
-            reading.approximated(line, format!("`{text}` is left out: Weir forwards every packet"));
-        }
-        "route-to" | "reply-to" | "dup-to" | "nat-to" | "rdr-to" | "binat-to" | "af-to" => {
-            reading.approximated(line, format!("`{text}` is left out: Weir does not route"));
-            match words.peek() {
-                Some("(" | "{") => skip_parentheses(words),
-                Some(next) if !RULE_WORDS.contains(&next) => drop(words.take()),
-                _ => {}
-            }
-            while words.peek().is_some_and(|word| POOL.contains(&word)) {
-                words.take();
-            }
-        }
-        "user" | "group" | "os" | "icmp-type" | "icmp6-type" | "probability" | "tagged"
-        | "received-on" | "fragment" | "prio" => {
-            lose(lost, &format!("Weir's rules cannot match `{text}`"));
-            if text != "fragment" {
-                value(text, words, reading)?;
-            }
-        }
-        "!" => lose(lost, "negated conditions cannot be expressed"),
-        other if suggest(other, &RULE_WORDS).starts_with("did you mean") => {
-            reading.unknown((other, word.span), "part of a rule", &RULE_WORDS);
-            return None;
-        }
-        other => {
-            let shown: String = other.chars().take(40).collect();
-            lose(lost, &format!("Weir does not read `{shown}` in a rule"));
-            while words.take().is_some() {}
-        }
+impl Draft {
+    /// Keeps the first reason.
+    fn lose(&mut self, why: &str) {
+        self.lost.get_or_insert_with(|| why.to_owned());
+    }
+}
+
+/// Skips `( ... )`.
+fn options(_: &mut Draft, words: &mut Words, _: &mut Reading) -> Option<()> {
+    skip_parentheses(words);
+    Some(())
+}
+
+/// `keep state`, with or without options.
+fn state(_: &mut Draft, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    words.need("`state`", reading)?;
+    skip_parentheses(words);
+    Some(())
+}
+
+fn flags(draft: &mut Draft, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    words.need("flags such as S/SA", reading)?;
+    reading.noted(draft.rule.line, "`flags` choose the first packet of a connection");
+    Some(())
+}
+
+fn label(_: &mut Draft, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    words.accept("(");
+    words.need("a name", reading)?;
+    words.accept(")");
+    Some(())
+}
+
+fn divert(draft: &mut Draft, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    let note = format!("`{}` is left out: Weir forwards every packet", words.taken().text);
+    words.need("an address", reading)?;
+    if words.accept("port") {
+        words.need("a port", reading)?;
+    }
+    reading.approximated(draft.rule.line, note);
+    Some(())
+}
+
+fn route(draft: &mut Draft, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    let note = format!("`{}` is left out: Weir does not route", words.taken().text);
+    reading.approximated(draft.rule.line, note);
+    match words.peek() {
+        Some("(" | "{") => skip_parentheses(words),
+        Some(next) if !PARTS.words().contains(&next) => drop(words.take()),
+        _ => {}
+    }
+    while words.peek().is_some_and(|word| POOL.split(' ').any(|one| one == word)) {
+        words.take();
     }
     Some(())
 }
 
-/// Keeps the first reason.
-fn lose(lost: &mut Option<Lost>, why: &str) {
-    lost.get_or_insert_with(|| why.to_owned());
-}
-
-/// Skips the value of a condition: `8 code 0`, `{ root, != 5 }`, `>= 1000`.
-fn value(condition: &str, words: &mut Words, reading: &mut Reading) -> Option<()> {
-    while words.peek().is_some_and(|word| ["=", "!", "<", ">"].contains(&word)) {
+/// Skips a condition that Weir does not have, with its value: `8 code 0`, `{ root, != 5 }`,
+/// `>= 1000`.
+fn foreign(draft: &mut Draft, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    let condition = words.taken().text.clone();
+    draft.lose(&format!("Weir's rules cannot match `{condition}`"));
+    if condition == "fragment" {
+        return Some(());
+    }
+    while words.peek().is_some_and(is_operator) {
         words.take();
     }
     let mut values = text::list(words, "a value", reading)?;
@@ -259,25 +251,22 @@ fn set(words: &mut Words, rule: &mut PfRule, reading: &mut Reading) -> Option<()
 }
 
 /// Reads protocols; a name that is not known loses the rule.
-#[expect(clippy::option_option, reason = "any protocol is not an error")]
-fn protocols(
-    words: &[Word],
-    lost: &mut Option<Lost>,
-    reading: &mut Reading,
-) -> Option<Option<Ranges>> {
+fn protocols(draft: &mut Draft, words: &mut Words, reading: &mut Reading) -> Option<()> {
     let mut found = Vec::new();
-    for word in words {
-        let known = PROTOCOLS.iter().find(|row| row.0 == word.text).map(|row| row.1);
-        match known.or_else(|| number(&word.text)) {
+    for word in text::list(words, "a protocol", reading)? {
+        let own = PROTOCOLS.iter().find(|row| row.0 == word.text).map(|row| row.1);
+        let named = || word.text.parse::<Protocol>().ok().map(|known| known.0.into());
+        match own.or_else(|| number(&word.text)).or_else(named) {
             Some(number) if number < 256 => found.push((number.into(), number.into())),
             Some(_) => {
-                bad_value(word, "a protocol such as tcp, or its number up to 255", reading);
+                bad_value(&word, "a protocol such as tcp, or its number up to 255", reading);
                 return None;
             }
-            None => lose(lost, &format!("the number of protocol `{}` is not known", cut(word))),
+            None => draft.lose(&format!("the number of protocol `{}` is not known", cut(&word))),
         }
     }
-    Some(Some(Ranges::of(found)))
+    draft.conditions.protocols = Some(Ranges::of(found));
+    Some(())
 }
 
 /// Returns as much of a word as a message shows.
@@ -285,17 +274,14 @@ fn cut(word: &Word) -> String {
     word.text.chars().take(40).collect()
 }
 
-/// The addresses and ports of an end; `None` is any.
-type End = (Option<Addresses>, Option<Ranges>);
+fn on(draft: &mut Draft, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    draft.rule.on = vec![interfaces(words, reading)?];
+    Some(())
+}
 
 /// Reads addresses and ports behind `from` or `to`.
-fn endpoint(
-    words: &mut Words,
-    tables: &BTreeMap<String, Vec<Word>>,
-    lost: &mut Option<Lost>,
-    reading: &mut Reading,
-) -> Option<End> {
-    let mut found = None;
+fn end(draft: &mut Draft, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    let (is_from, mut found) = (words.taken().text == "from", None);
     if words.peek().is_none_or(|word| word != "port") {
         let mut is_negated = false;
         while words.accept("!") {
@@ -307,150 +293,136 @@ fn endpoint(
                 if words.peek().is_some_and(|word| word.starts_with('/')) {
                     words.take();
                 }
-                lose(lost, "an interface's own address is not known here");
+                draft.lose("an interface's own address is not known here");
             }
-            Some("<") => {
-                words.take();
-                found = table(words, tables, lost, reading)?;
-            }
+            Some("<") => found = table(draft, words, reading)?,
             _ => {
                 let mut listed = text::list(words, "an address, or `any`", reading)?;
                 if words.accept("-") {
                     let last = words.need("an address", reading)?;
                     listed.extend([Word { text: "-".to_owned(), ..last.clone() }, last]);
                 }
-                found = addresses(&listed, lost, reading)?;
+                found = addresses(draft, &listed, reading)?;
             }
         }
         if is_negated {
             found = found.map(|found| found.not());
             if found.is_none() {
-                lose(lost, "no address is left of those that are not `any`");
+                draft.lose("no address is left of those that are not `any`");
             }
         }
     }
-    let ports = if words.accept("port") { Some(ports(words, lost, reading)?) } else { None };
-    Some((found, ports))
+    let ports = if words.accept("port") { Some(ports(draft, words, reading)?) } else { None };
+    let conditions = &mut draft.conditions;
+    match is_from {
+        true => (conditions.sources, conditions.source_ports) = (found, ports),
+        false => (conditions.destinations, conditions.destination_ports) = (found, ports),
+    }
+    Some(())
 }
 
 /// Reads alternatives, each of which may be negated; `None` inside is any.
 #[expect(clippy::option_option, reason = "any address is not an error")]
 fn addresses(
+    draft: &mut Draft,
     listed: &[Word],
-    lost: &mut Option<Lost>,
     reading: &mut Reading,
 ) -> Option<Option<Addresses>> {
+    let is_any = listed.iter().any(|word| ["any", "all"].contains(&word.text.as_str()));
     let mut sum = Addresses::default();
-    let (mut is_negated, mut is_any) = (false, false);
-    let mut rest = listed.iter().peekable();
-    while let Some(word) = rest.next() {
-        if word.text == "!" {
-            is_negated = !is_negated;
-            continue;
-        }
-        if ["any", "all"].contains(&word.text.as_str()) {
-            is_any = true;
-            continue;
-        }
-        mask(word, reading)?;
-        let last = rest.next_if(|next| next.text == "-").and_then(|_| rest.next());
-        let one = match last {
-            Some(last) => between(&word.text, &last.text),
-            None => network(&word.text).map(|found| found.0),
-        };
-        match one {
-            Some(one) => sum = sum.or(&if is_negated { one.not() } else { one }),
-            None => lose(lost, &format!("the address of `{}` is not known here", cut(word))),
-        }
-        is_negated = false;
+    for Entry { is_negated, addresses, .. } in entries(draft, listed, reading)? {
+        sum = sum.or(&if is_negated { addresses.not() } else { addresses });
     }
     if sum == Addresses::default() && !is_any {
-        lose(lost, "it matches no address");
+        draft.lose("it matches no address");
     }
     Some((!is_any).then_some(sum))
 }
 
 /// Reads the addresses of a table, of which the longest prefix decides.
 #[expect(clippy::option_option, reason = "any address is not an error")]
-fn table(
-    words: &mut Words,
-    tables: &BTreeMap<String, Vec<Word>>,
-    lost: &mut Option<Lost>,
-    reading: &mut Reading,
-) -> Option<Option<Addresses>> {
+fn table(draft: &mut Draft, words: &mut Words, reading: &mut Reading) -> Option<Option<Addresses>> {
+    words.expect("<", reading)?;
     let name = words.need("the name of a table", reading)?;
-    words.value("`>`", |word| (word == ">").then_some(()), reading)?;
+    words.expect(">", reading)?;
+    let tables = Rc::clone(&draft.tables);
     let Some(listed) = tables.get(&name.text) else {
-        lose(lost, &format!("the addresses of table `{}` are not in the file", name.text));
+        draft.lose(&format!("the addresses of table `{}` are not in the file", name.text));
         return Some(None);
     };
-    let (mut entries, mut is_negated) = (Vec::new(), false);
-    for word in listed {
-        if word.text == "!" {
-            is_negated = true;
-            continue;
-        }
-        mask(word, reading)?;
-        match network(&word.text) {
-            Some((network, length)) => entries.push((length, is_negated, network)),
-            None => lose(lost, &format!("the address of `{}` is not known here", cut(word))),
-        }
-        is_negated = false;
-    }
-    entries.sort_by_key(|entry| entry.0);
+    let mut entries = entries(draft, listed, reading)?;
+    entries.sort_by_key(|entry| entry.length);
     let mut sum = Addresses::default();
-    for (_, is_negated, network) in &entries {
-        sum = if *is_negated { sum.without(network) } else { sum.or(network) };
+    for Entry { is_negated, addresses, .. } in &entries {
+        sum = if *is_negated { sum.without(addresses) } else { sum.or(addresses) };
     }
     if sum == Addresses::default() {
-        lose(lost, &format!("table `{}` has no address", name.text));
+        draft.lose(&format!("table `{}` has no address", name.text));
     }
     Some(Some(sum))
 }
 
-fn between(first: &str, last: &str) -> Option<Addresses> {
-    Addresses::between(first.parse().ok()?, last.parse().ok()?)
+/// A network, a host, or a range of a list.
+struct Entry {
+    /// The bits of its prefix.
+    length: u64,
+    is_negated: bool,
+    addresses: Addresses,
 }
 
-/// Reports a network whose mask its address cannot have.
-fn mask(word: &Word, reading: &mut Reading) -> Option<()> {
-    let address = word.text.split_once('/').map(|parts| parts.0.parse());
-    let Some(Ok::<IpAddr, _>(address)) = address else { return Some(()) };
-    if network(&word.text).is_some() {
-        return Some(());
+/// Reads the entries of a list but for `any`.
+fn entries(draft: &mut Draft, listed: &[Word], reading: &mut Reading) -> Option<Vec<Entry>> {
+    let (mut found, mut is_negated) = (Vec::new(), false);
+    let mut rest = listed.iter().peekable();
+    while let Some(word) = rest.next() {
+        match word.text.as_str() {
+            "!" => is_negated = !is_negated,
+            "any" | "all" => {}
+            text => {
+                let last = rest.next_if(|next| next.text == "-").and_then(|_| rest.next());
+                let one = match last {
+                    Some(last) => between(text, &last.text),
+                    None => network(word, reading)?,
+                };
+                match one {
+                    Some((length, addresses)) => {
+                        found.push(Entry { length, is_negated, addresses });
+                    }
+                    None => {
+                        draft.lose(&format!("the address of `{}` is not known here", cut(word)));
+                    }
+                }
+                is_negated = false;
+            }
+        }
     }
-    let bits = if address.is_ipv4() { 32 } else { 128 };
-    bad_value(word, &format!("a network with a mask of at most {bits} bits"), reading);
-    None
+    Some(found)
 }
 
-/// Returns the addresses of a network or of one host, and the length of the prefix.
-fn network(text: &str) -> Option<(Addresses, u32)> {
-    let (address, length) = match text.split_once('/') {
-        Some((address, length)) => (address, Some(number(length)?)),
-        None => (text, None),
+fn between(first: &str, last: &str) -> Option<(u64, Addresses)> {
+    Some((0, Addresses::between(first.parse().ok()?, last.parse().ok()?)?))
+}
+
+/// Reads a network or a host, with the length of its prefix; an inner `None` is a name. Reports a
+/// mask that its address cannot have.
+#[expect(clippy::option_option, reason = "a name is not an error")]
+fn network(word: &Word, reading: &mut Reading) -> Option<Option<(u64, Addresses)>> {
+    let (address, length) = match word.text.split_once('/') {
+        Some((address, length)) => (address, Some(length)),
+        None => (word.text.as_str(), None),
     };
-    let address: IpAddr = address.parse().ok()?;
-    let most: u32 = if address.is_ipv4() { 32 } else { 128 };
-    let length = length.map_or(Some(most), |length| u32::try_from(length).ok())?;
-    let host = most.checked_sub(length)?;
-    let (first, last): (IpAddr, IpAddr) = match address {
-        IpAddr::V4(one) => {
-            let rest = 1_u32.checked_shl(host).map_or(u32::MAX, |block| block - 1);
-            let one = u32::from(one);
-            ((one & !rest).to_be_bytes().into(), (one | rest).to_be_bytes().into())
-        }
-        IpAddr::V6(one) => {
-            let rest = 1_u128.checked_shl(host).map_or(u128::MAX, |block| block - 1);
-            let one = u128::from(one);
-            ((one & !rest).to_be_bytes().into(), (one | rest).to_be_bytes().into())
-        }
-    };
-    Some((Addresses::between(first, last)?, length))
+    let Ok(address) = address.parse::<IpAddr>() else { return Some(None) };
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let length = length.map_or(Some(most), number);
+    let found = length.and_then(|length| Some((length, Addresses::network(address, length)?)));
+    if found.is_none() {
+        bad_value(word, &format!("a network with a mask of at most {most} bits"), reading);
+    }
+    found.map(Some)
 }
 
 /// Reads a port, a list, `A:B`, `A >< B`, `A <> B`, or an operator and ports.
-fn ports(words: &mut Words, lost: &mut Option<Lost>, reading: &mut Reading) -> Option<Ranges> {
+fn ports(draft: &mut Draft, words: &mut Words, reading: &mut Reading) -> Option<Ranges> {
     let mut listed = Vec::new();
     while words.peek().is_some_and(is_operator) {
         listed.extend(words.take());
@@ -462,35 +434,32 @@ fn ports(words: &mut Words, lost: &mut Option<Lost>, reading: &mut Reading) -> O
         }
         listed.push(words.need("a port", reading)?);
     }
-    let mut found = Ranges::default();
-    let mut rest = listed.iter().peekable();
-    while let Some(mut word) = rest.next() {
-        let mut operator = String::new();
-        while is_operator(&word.text) {
-            operator.push_str(&word.text);
-            word = rest.next()?;
-        }
-        let range = port_range(word, lost, reading)?;
-        let mut between = String::new();
-        while let Some(next) = rest.next_if(|next| is_operator(&next.text)) {
-            // In a list an operator may begin the next entry.
-            between.push_str(&next.text);
-        }
-        let second = match ["><", "<>"].contains(&between.as_str()) {
-            true => Some(port_range(rest.next()?, lost, reading)?.0),
-            false => None,
-        };
-        found = found.or(&match second {
-            Some(second) => between_ports(range.0, second, &between),
-            None => operated(range, &operator),
-        });
-        if second.is_none() && !between.is_empty() {
-            let next = rest.next()?;
-            found = found.or(&operated(port_range(next, lost, reading)?, &between));
+    // Each port with the operator before it; in a list that may stand between two ports, too.
+    let (mut entries, mut operator) = (Vec::new(), String::new());
+    for word in &listed {
+        match is_operator(&word.text) {
+            true => operator.push_str(&word.text),
+            false => entries.push((std::mem::take(&mut operator), word)),
         }
     }
+    if let Some(last) = listed.last().filter(|_| !operator.is_empty()) {
+        bad_value(last, "a port", reading);
+        return None;
+    }
+    let mut found = Ranges::default();
+    let mut rest = entries.iter().peekable();
+    while let Some((operator, word)) = rest.next() {
+        let range = port_range(draft, word, reading)?;
+        let is_between = |next: &&(String, &Word)| ["><", "<>"].contains(&next.0.as_str());
+        found = found.or(&match rest.next_if(is_between) {
+            Some((between, word)) => {
+                between_ports(range.0, port_range(draft, word, reading)?.0, between)
+            }
+            None => operated(range, operator),
+        });
+    }
     if found == Ranges::default() {
-        lose(lost, "it matches no port");
+        draft.lose("it matches no port");
     }
     Some(found)
 }
@@ -524,7 +493,7 @@ fn between_ports(first: u16, last: u16, operator: &str) -> Ranges {
 }
 
 /// Reads a port or two with `:` between; a name that is not known loses the rule.
-fn port_range(word: &Word, lost: &mut Option<Lost>, reading: &mut Reading) -> Option<(u16, u16)> {
+fn port_range(draft: &mut Draft, word: &Word, reading: &mut Reading) -> Option<(u16, u16)> {
     let is_name = |text: &str| text.starts_with(|first: char| first.is_ascii_alphabetic());
     let one = |text: &str| service_port(text).or_else(|| u16::try_from(number(text)?).ok());
     let (first, last) = word.text.split_once(':').unwrap_or((&word.text, &word.text));
@@ -534,21 +503,21 @@ fn port_range(word: &Word, lost: &mut Option<Lost>, reading: &mut Reading) -> Op
         return Some((first, last));
     }
     if is_name(first) && one(first).is_none() || is_name(last) && one(last).is_none() {
-        lose(lost, &format!("the port of service `{}` is not known here", cut(word)));
+        draft.lose(&format!("the port of service `{}` is not known here", cut(word)));
         return Some((0, 0));
     }
     bad_value(word, "a port, a service's name, or two ports as in 80:90", reading);
     None
 }
 
-fn tos(text: &str) -> Option<u8> {
+fn tos(text: &str) -> Option<u64> {
     match text {
         "lowdelay" => Some(0x10),
         "throughput" => Some(0x08),
         "reliability" => Some(0x04),
         _ => match number(text) {
-            Some(number) => u8::try_from(number).ok(),
-            None => text.parse::<Dscp>().ok().map(|dscp| dscp.code() << 2),
+            Some(byte) => Some(byte).filter(|byte| *byte < 256),
+            None => text.parse::<Dscp>().ok().map(|dscp| (dscp.code() << 2).into()),
         },
     }
 }
@@ -556,16 +525,7 @@ fn tos(text: &str) -> Option<u8> {
 impl PfRule {
     /// A rule that matches no packet.
     pub(super) fn nothing(line: LineId) -> Self {
-        Self {
-            line,
-            is_match: false,
-            direction: Direction::Both,
-            quick: false,
-            on: Vec::new(),
-            conditions: None,
-            queue: None,
-            second: None,
-        }
+        Self { line, ..Self::default() }
     }
 
     /// Returns the first group of interfaces that it names.
@@ -742,47 +702,51 @@ impl Writer<'_> {
     }
 }
 
-/// Names of protocols in `/etc/protocols`.
-const PROTOCOLS: [(&str, u64); 26] = [
-    ("icmp", 1),
-    ("igmp", 2),
+/// The parts of a rule.
+const PARTS: Table<Draft> = Table {
+    noun: "part of a rule",
+    lists: &[&[
+        ("in", Flag(|draft| draft.rule.direction = Direction::In)),
+        ("out", Flag(|draft| draft.rule.direction = Direction::Out)),
+        ("quick", Flag(|draft| draft.rule.quick = true)),
+        ("on", Read(on)),
+        ("inet", Flag(|draft| draft.conditions.version = Some(Version::Four))),
+        ("inet6", Flag(|draft| draft.conditions.version = Some(Version::Six))),
+        ("proto", Read(protocols)),
+        ("from to", Read(end)),
+        ("tos", Number(TOS, |draft, tos| draft.conditions.tos = u8::try_from(tos).ok())),
+        ("queue", Read(|draft, words, reading| assigned(words, &mut draft.rule, reading))),
+        ("set", Read(|draft, words, reading| set(words, &mut draft.rule, reading))),
+        ("all allow-opts return once", Flag(|_| ())),
+        ("keep modulate synproxy", Read(state)),
+        ("no", Read(|_, words, reading| words.need("`state`", reading).map(drop))),
+        ("log log-all scrub", Read(options)),
+        ("flags", Read(flags)),
+        ("label tag rtable rtableid max-mss ridentifier max-pkt-rate", Read(label)),
+        ("divert-to divert-packet", Read(divert)),
+        ("route-to reply-to dup-to nat-to rdr-to binat-to af-to", Read(route)),
+        ("user group os icmp-type icmp6-type probability tagged", Read(foreign)),
+        ("received-on fragment prio", Read(foreign)),
+    ]],
+};
+const TOS: Kind = ("a byte or `lowdelay`", tos);
+/// Names of protocols in `/etc/protocols` beside those of [`Protocol`].
+const PROTOCOLS: [(&str, u64); 11] = [
     ("ipencap", 4),
-    ("tcp", 6),
     ("egp", 8),
     ("igp", 9),
-    ("udp", 17),
-    ("ipv6", 41),
-    ("rsvp", 46),
-    ("gre", 47),
-    ("esp", 50),
     ("ipsec-esp", 50),
-    ("ah", 51),
     ("ipsec-ah", 51),
     ("mobile", 55),
     ("icmp6", 58),
-    ("ipv6-icmp", 58),
     ("eigrp", 88),
-    ("ospf", 89),
     ("etherip", 97),
-    ("pim", 103),
     ("ipcomp", 108),
     ("carp", 112),
-    ("vrrp", 112),
-    ("l2tp", 115),
-    ("sctp", 132),
 ];
 /// How pf chooses among several addresses.
-const POOL: [&str; 9] = [
-    "round-robin",
-    "random",
-    "source-hash",
-    "bitmask",
-    "sticky-address",
-    "static-port",
-    "least-states",
-    "endpoint-independent",
-    "prefer-ipv6-nexthop",
-];
+const POOL: &str = "round-robin random source-hash bitmask sticky-address static-port \
+                    least-states endpoint-independent prefer-ipv6-nexthop";
 /// Conditions with numbers, and the largest that pfctl takes; a probability in millionths.
 const NUMBERS: [(&str, u64); 6] = [
     ("user", u32::MAX as u64 - 1),
@@ -791,30 +755,4 @@ const NUMBERS: [(&str, u64); 6] = [
     ("icmp6-type", 255),
     ("prio", 7),
     ("probability", 1_000_000),
-];
-const RULE_WORDS: [&str; 24] = [
-    "in",
-    "out",
-    "quick",
-    "on",
-    "inet",
-    "inet6",
-    "proto",
-    "all",
-    "from",
-    "to",
-    "port",
-    "tos",
-    "queue",
-    "set",
-    "keep",
-    "modulate",
-    "synproxy",
-    "no",
-    "log",
-    "flags",
-    "label",
-    "tag",
-    "route-to",
-    "probability",
 ];

@@ -168,29 +168,18 @@ pub(super) fn rest_of_list(
     what: &str,
     reading: &mut Reading,
 ) -> Option<Vec<Word>> {
-    let mut list = Vec::new();
-    loop {
+    let (mut list, mut depth) = (Vec::new(), 1_usize);
+    // Lists in lists come from macros, and are flattened.
+    while depth > 0 {
         let word = words.need(&format!("{what}, or `}}`"), reading)?;
         match word.text.as_str() {
-            "}" => return Some(list),
-            // Lists in lists come from macros, and are flattened.
-            "{" => list.extend(flat(words, what, reading)?),
+            "}" => depth -= 1,
+            "{" => depth += 1,
             "," => {}
             _ => list.push(word),
         }
     }
-}
-
-fn flat(words: &mut Words, what: &str, reading: &mut Reading) -> Option<Vec<Word>> {
-    let mut list = Vec::new();
-    loop {
-        let word = words.need(&format!("{what}, or `}}`"), reading)?;
-        match word.text.as_str() {
-            "}" => return Some(list),
-            "," | "{" => {}
-            _ => list.push(word),
-        }
-    }
+    Some(list)
 }
 
 /// The first word of the statement that opens an anchor with a body, which ends with `}`.

@@ -1,7 +1,7 @@
 //! A filter as it is written: its conditions and its target, and the rules of a policy that say the
 //! same [linux, algorithms §11.3].
 
-use super::super::altq::with_tos;
+use super::super::conditions::with_tos;
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted};
 use super::super::words::Word;

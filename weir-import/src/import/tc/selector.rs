@@ -4,7 +4,7 @@
 //! holds there. So a key becomes a condition for each protocol that the filter accepts, by the
 //! layout of that protocol's header. Invariant: what no field of Weir expresses is reported.
 
-use super::super::altq::with_tos;
+use super::super::conditions::with_tos;
 use super::super::sketch::{Key, quoted};
 use super::super::words::{Word, Words, bad_value};
 use super::conditions::masked_prefix;

@@ -232,7 +232,7 @@ fn filters_of_altq_conf() {
                 " en0 a 10.0.0.1 80 10.0.0.2 81 6",
                 KEPT,
                 "",
-                "{ dst = '10.0.0.1/32', src = '10.0.0.2/32', proto = 6, dport = 80, sport = 81 },",
+                "{ src = '10.0.0.2/32', dst = '10.0.0.1/32', proto = 6, sport = '81', dport = '80' },",
             ),
             (
                 " en0 a 10.1.2.3 netmask 255.255.0.0 0 0 0 17",
@@ -261,14 +261,14 @@ fn filters_of_altq_conf() {
                 " en0 a name x ruleno 5 0 53 0 0 17",
                 KEPT,
                 "",
-                "{ ethertype = 'ipv4', proto = 17, dport = 53 },",
+                "{ ethertype = 'ipv4', proto = 17, dport = '53' },",
             ),
             ("6 en0 a ::0 0 ::0 0 0", KEPT, "", "{ ethertype = 'ipv6' },"),
             (
                 "6 en0 a ::0 0 2001:db8::1/32 80 6",
                 KEPT,
                 "",
-                "{ src = '2001:db8::/32', proto = 6, sport = 80 },",
+                "{ src = '2001:db8::/32', proto = 6, sport = '80' },",
             ),
             (
                 "6 en0 a 2001:db8::1 0 ::0 0 17 tclass 0xb8 tclassmask 0xfc",

@@ -27,7 +27,7 @@ fn conditions_of_class_maps() {
             (" match vlan 7", KEPT, "", "{ vlan = 7 }"),
             (" match not dscp ef", KEPT, "", "{ dscp = [0, 1, 2, 3"),
             (" match not dscp ef", KEPT, "", "44, 45, 47, 48,"),
-            (" match not access-group name L", KEPT, "", "{ proto = 6, sport = '0-21' }"),
+            (" match not access-group name L", KEPT, "", "{ proto = 6, sport = '0-21', prio = 1 }"),
             (" match not vlan 7", LOST, "one VLAN", "10 Mbit/s"),
             (" match not qos-group 3", LOST, "cannot match `qos-group`", "10 Mbit/s"),
             (" match qos-group 3", LOST, "cannot match `qos-group`", "10 Mbit/s"),
@@ -143,6 +143,30 @@ fn denied_packets_are_left_to_other_classes() {
             (" deny udp any any", KEPT, "", "{ src = '10.0.0.0/24', proto = 6 }"),
             (" deny ip any any", KEPT, "", "match = [;     { proto = 1 },; ]"),
             (" deny tcp any any syn", LOST, "a part of it", "{ src = '10.0.0.0/24', proto = 6 }"),
+        ],
+    );
+}
+
+#[test]
+fn all_but_a_few_protocols_come_behind_an_exception() {
+    check(
+        "mqc",
+        "class-map A\n@\nclass-map B\n match dscp ef\npolicy-map P\n class A\n  bandwidth 1000\n \
+         class B\n  bandwidth 1000\n",
+        &[
+            (
+                " match not protocol icmp",
+                KEPT,
+                "",
+                "[class.A]; parent = 'link'; rate = '1 Mbit/s'; ceil = '1 Gbit/s'; prio = 7; queue = { limit = '64 packets' }; match = [;     { prio = 3 },; ]",
+            ),
+            (" match not protocol icmp", KEPT, "", "{ proto = 1, dscp = 46, prio = 1 },"),
+            (
+                " match not protocol icmp",
+                KEPT,
+                "",
+                "default = true; match = [;     { proto = 1, prio = 2 },; ]",
+            ),
         ],
     );
 }

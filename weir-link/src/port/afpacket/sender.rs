@@ -12,7 +12,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::BATCH;
+use super::{BATCH, complete_sum};
 use crate::offload::OFFLOAD_HEADER_LEN;
 use crate::offload::join::{JOINED_HEAD_MAX, JOINED_MAX, headers_len, same_class, write_head};
 use crate::pool::{FrameId, FramePool};
@@ -68,20 +68,34 @@ impl Sender {
 
     /// Offers leading `frames`, at most [`BATCH`], to the kernel by one call; `joins` unless the
     /// kernel just refused the first of them joined with others.
-    pub(super) fn send(&mut self, pool: &FramePool, frames: &[FrameId], joins: bool) -> Outcome {
+    pub(super) fn send(
+        &mut self,
+        pool: &mut FramePool,
+        frames: &[FrameId],
+        joins: bool,
+    ) -> Outcome {
         assert!(frames.len() <= BATCH, "a batch has its bound");
         let joins = joins && self.takes_joined && self.refused < JOINED_REFUSED_MAX;
+        let (mut runs, mut rest) = ([0; BATCH], frames);
+        for run in &mut runs {
+            let [first, ..] = rest else { break };
+            *run = if joins { joinable(pool, rest) } else { 1 };
+            if *run == 1 {
+                complete_sum(pool, *first);
+            }
+            rest = &rest[*run..];
+        }
         let mut batch = Batch::new();
         let mut heads = self.heads.iter_mut();
         let mut rest = frames;
-        while let [first, ..] = rest {
-            let count = if joins { joinable(pool, rest) } else { 1 };
-            let (packet, behind) = rest.split_at(count);
-            if count > 1 {
-                let head = heads.next().expect("two frames have a head");
-                batch.push_joined(pool, packet, head);
-            } else {
-                batch.push([&FINISHED, pool.bytes(*first)]);
+        for run in runs.into_iter().take_while(|run| *run > 0) {
+            let (packet, behind) = rest.split_at(run);
+            match packet {
+                [frame] => batch.push([&FINISHED, pool.bytes(*frame)]),
+                _ => {
+                    let head = heads.next().expect("two frames have a head");
+                    batch.push_joined(pool, packet, head);
+                }
             }
             rest = behind;
         }
@@ -236,7 +250,7 @@ mod tests {
         }
         let mut sender = Sender::new(near.into());
         sender.set_takes_joined(true);
-        let Outcome::Sent(taken, joined) = sender.send(&pool, &frames, true) else {
+        let Outcome::Sent(taken, joined) = sender.send(&mut pool, &frames, true) else {
             panic!("the socket takes all")
         };
         assert_eq!(taken, frames.len(), "{runs:?}");

@@ -34,6 +34,8 @@ pub enum Through {
     Weir,
     /// Weir with a worker for each port.
     Workers,
+    /// Weir, through which super-packets pass as one packet.
+    Whole,
     /// The fallback, while Weir is dead.
     Fallback,
 }
@@ -77,6 +79,7 @@ impl Lab {
         match through {
             Through::Weir => weir = Some(start_weir(&testbed, (1, passes_carrier))?),
             Through::Workers => weir = Some(start_weir(&testbed, (2, passes_carrier))?),
+            Through::Whole => weir = Some(start_whole(&testbed)?),
             Through::Kernel => testbed.weir.run(start_kernel_bridge)??,
             Through::Fallback => claim = Some(testbed.weir.run(start_fallback)??),
         }
@@ -135,7 +138,7 @@ impl Lab {
         match self.through {
             // It looks at its interfaces in the first turn of its loop after some time. Each status
             // is given after another turn, however long the machine made it pause.
-            Through::Weir | Through::Workers => {
+            Through::Weir | Through::Workers | Through::Whole => {
                 thread::sleep(LOOK_AFTER);
                 (0..2).for_each(|_| drop(self.status()));
             }
@@ -208,13 +211,23 @@ fn start_weir(
     testbed: &Testbed,
     (workers, passes_carrier): (usize, bool),
 ) -> Outcome<RunningBridge> {
+    let config = BridgeConfig { workers, ..config(passes_carrier)? };
+    Ok(RunningBridge::run(testbed.weir.run(|| Bridge::open(config))??)?)
+}
+
+/// As [`start_weir`], with trains of any length.
+fn start_whole(testbed: &Testbed) -> Outcome<RunningBridge> {
+    let mut config = config(false)?;
+    config.lanes.iter_mut().for_each(|lane| lane.train_max = vec![u32::MAX]);
+    Ok(RunningBridge::run(testbed.weir.run(|| Bridge::open(config))??)?)
+}
+
+fn config(passes_carrier: bool) -> Outcome<BridgeConfig> {
     let parsed = weir_policy::policy::parse(POLICY, "odd frames");
     let render = weir_policy::render::render;
     let why = || render(&parsed.findings, &parsed.sources, false);
     let policy = parsed.plan.as_ref().ok_or_else(why)?;
-    let config = both_ways(BridgePort::two([LEFT, RIGHT]), policy, passes_carrier)?;
-    let config = BridgeConfig { workers, ..config };
-    Ok(RunningBridge::run(testbed.weir.run(|| Bridge::open(config))??)?)
+    Ok(both_ways(BridgePort::two([LEFT, RIGHT]), policy, passes_carrier)?)
 }
 
 /// Joins the ports by the kernel's bridge, which finishes super-packets before it sends them.
@@ -264,6 +277,7 @@ impl Ear {
         let mut received = Vec::new();
         while self.port.receive(0, BATCH, &mut self.pool, &mut received) != Reached::All {}
         let bytes = |pool: &mut FramePool, frame| {
+            port::complete_sum(pool, frame);
             let bytes = pool.bytes(frame).to_vec();
             pool.release(frame);
             bytes

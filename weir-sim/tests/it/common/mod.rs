@@ -62,6 +62,7 @@ pub fn scenario(
         sources: Vec::new(),
         changes: Vec::new(),
         network: None,
+        behind: None,
         jitter: Jitter::default(),
     }
 }

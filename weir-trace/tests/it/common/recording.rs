@@ -88,6 +88,7 @@ impl Recording {
         let packet = Packet {
             handle: Handle(self.handle),
             length: frame.len() as u32,
+            train: 0,
             flow: headers.flow(classified.flow),
             host: headers.host(classified.flow),
             traffic_class: headers.traffic_class.unwrap_or(0),

@@ -1,7 +1,7 @@
 //! Records of a running link: made under load, replayed to the bit, and ended without harm to the
 //! link by a full disk and by a reader that stops.
 
-use super::{LINE, Test, api, called, class_at, exchange, plan};
+use super::{LINE, TRANSFER, Test, api, called, class_at, exchange, plan, transfer};
 use libtest_mimic::Failed;
 use serde_json::Value;
 use std::fs;
@@ -16,6 +16,7 @@ use weir_trace::capture::CaptureReader;
 pub const TESTS: &[Test] = &[
     ("a_record_under_load_replays_to_the_bit", || a_record_under_load_replays("")),
     ("a_record_with_workers_replays_to_the_bit", || a_record_under_load_replays("workers = 2")),
+    ("trains_keep_the_rate_and_a_record_of_them_replays_to_the_bit", trains),
     ("a_record_ended_by_a_signal_is_whole", a_record_ended_by_a_signal_is_whole),
     ("a_full_disk_ends_the_record_and_not_the_link", a_full_disk_ends_the_record),
     ("a_reader_that_stops_ends_the_record_and_not_the_link", a_reader_that_stops),
@@ -96,6 +97,25 @@ fn a_record_under_load_replays(deployment: &str) -> Outcome {
     assert_eq!(Some(frames), saved["frames"].as_u64());
     let names: Vec<_> = capture.interfaces().iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["upload", "from outside"]);
+    scene.stop()?;
+    Ok(())
+}
+
+/// Super-packets of the kernel's TCP pass whole, at the rate of their class. They have at least two
+/// frames each, but for the last of a burst.
+fn trains() -> Outcome {
+    let mut scene = plan(LINE).deployment("super_packets = \"whole\"").start()?;
+    let recording = record(&scene)?;
+    let start = std::time::Instant::now();
+    transfer(&scene, Host::Server.ip4())?;
+    let mbit = TRANSFER as f64 * 8e-6 / start.elapsed().as_secs_f64();
+    assert!(mbit < 10.2, "{mbit} Mbit/s in a class of 10");
+    interrupt(recording)?;
+    let web = class_at(&scene.status()?, 0).sent;
+    assert!(web.bytes > TRANSFER as u64, "{web:?}");
+    assert!(web.packets < 3 * TRANSFER as u64 / 1500 / 4, "trains, not frames: {web:?}");
+    let report = replayed(&scene)?;
+    assert!(report["directions"][0]["departures"].as_u64() >= Some(web.packets), "{report}");
     scene.stop()?;
     Ok(())
 }

@@ -1,0 +1,382 @@
+//! Measures how long frames wait behind the link, from those that pass.
+//!
+//! A probe is a frame that leaves towards the modem; the frame that answers it ends a round trip
+//! *behind* the link, in which the hosts' side has no part. Its excess over the flow's least is the
+//! time in queues there, of both ways together. The senders' clocks tell the way down alone
+//! ([`crate::clock`]), and what remains is the way up. Flows without such clocks are attributed to
+//! the way that carries more of its rate. The result is a quantile over flows
+//! ([`crate::quantile`]).
+//!
+//! The cost is bounded: [`FLOWS_MAX`](crate::FLOWS_MAX) flows are followed, and [`READS_MAX`]
+//! frames read in an interval; others are counted.
+
+use crate::flow::Flow;
+use crate::frame::{FlowId, Frame, Segment, Way};
+use crate::measure::{Measure, Shaper};
+use crate::quantile::{
+    NONE, QUESTIONS, SHARE, Sample, WEIGHT_MAX, bound_weights, quantile, weight,
+};
+use crate::saved::saved;
+use crate::table::{FlowTable, Ticket};
+use alloc::vec::Vec;
+use weir_core::packet::Headers;
+use weir_core::units::{Duration, Instant};
+
+/// Measures the delay behind a link.
+#[derive(Clone, Debug)]
+pub struct Estimator {
+    flows: FlowTable,
+    /// The places of flows that told something lately, or may.
+    active: Vec<u16>,
+    /// The least round trip to some peers, for flows that begin while a queue stands.
+    peers: Vec<Peer>,
+    /// Frames that may still be read in this interval.
+    reads: u32,
+    /// Counts the intervals in which not all frames were read.
+    gap: u32,
+    now: Sums,
+    past: [Sums; PAST],
+    /// The interval's number.
+    turn: u64,
+    /// The rates by which what carries more is told, in bit/s.
+    nominal: [u64; 2],
+    samples: Vec<Sample>,
+    order: Vec<(u64, u32)>,
+}
+
+saved!(Estimator {
+    flows, peers, reads, gap, now, past, turn;
+    rows: active <= ACTIVE_MAX;
+    kept: nominal, samples, order
+});
+
+/// The counts of an interval.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    length: Duration,
+    /// Bytes of frames that arrived, by way.
+    arrived: [u64; 2],
+    /// Bytes that the links sent, by way.
+    sent: [u64; 2],
+    /// Payload that flows which are followed sent up, and what of it was acknowledged.
+    payload: u64,
+    acked: u64,
+    dropped: [u64; 2],
+}
+
+saved!(Sums { length, arrived, sent, payload, acked, dropped });
+
+/// The least round trip to a peer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Peer {
+    peer: u32,
+    base: u64,
+    at: Instant,
+}
+
+saved!(Peer { peer, base, at });
+
+impl Estimator {
+    /// An estimator that has seen nothing. `nominal` is the usual rate of each way in bit/s.
+    pub fn new(nominal: [u64; 2]) -> Self {
+        Self {
+            flows: FlowTable::new(),
+            active: Vec::with_capacity(ACTIVE_MAX),
+            peers: alloc::vec![Peer::default(); PEERS],
+            reads: READS_MAX,
+            gap: 0,
+            now: Sums::default(),
+            past: [Sums::default(); PAST],
+            turn: 0,
+            nominal: nominal.map(|rate| rate.max(1)),
+            samples: Vec::with_capacity(ACTIVE_MAX),
+            order: Vec::with_capacity(ACTIVE_MAX),
+        }
+    }
+
+    /// Reads a frame that arrived at `at` and goes `way`, with its headers. If it returns a ticket,
+    /// tell [`Estimator::leave`] when this frame leaves.
+    #[inline]
+    pub fn frame(
+        &mut self,
+        at: Instant,
+        way: Way,
+        headers: &Headers,
+        bytes: &[u8],
+    ) -> Option<Ticket> {
+        self.now.arrived[way as usize] += bytes.len() as u64;
+        if self.reads == 0 {
+            return None;
+        }
+        let flow = FlowId::of(headers, way)?;
+        let slot = self.flows.find(flow.key);
+        if slot.is_none() && self.flows.joins == 0 {
+            return None;
+        }
+        self.read(at, way, (flow, slot), &Segment::read(headers, bytes))
+    }
+
+    /// As [`Estimator::frame`], for callers without bytes.
+    pub fn arrive(&mut self, at: Instant, way: Way, frame: &Frame) -> Option<Ticket> {
+        self.now.arrived[way as usize] += u64::from(frame.len);
+        if self.reads == 0 {
+            return None;
+        }
+        let slot = self.flows.find(frame.flow.key);
+        self.read(at, way, (frame.flow, slot), &frame.segment)
+    }
+
+    fn read(
+        &mut self,
+        at: Instant,
+        way: Way,
+        (flow, slot): (FlowId, Option<usize>),
+        segment: &Segment,
+    ) -> Option<Ticket> {
+        if *segment == Segment::Other {
+            return None;
+        }
+        let slot = slot.or_else(|| self.join(at, flow))?;
+        self.reads -= 1;
+        if self.reads == 0 {
+            self.gap = self.gap.wrapping_add(1);
+        }
+        let flow = self.flows.flow(slot);
+        let told = flow.read(at, way, segment, self.gap);
+        self.now.acked += u64::from(told.acked);
+        self.now.payload += u64::from(told.payload);
+        if told.is_active && !flow.is_active && self.active.len() < ACTIVE_MAX {
+            flow.is_active = true;
+            self.active.push(slot as u16);
+        }
+        Ticket::new(slot, flow.generation, (way as usize, told.probe?))
+    }
+
+    /// Notes that the frame of a ticket left at `at`.
+    pub fn leave(&mut self, at: Instant, ticket: Ticket) {
+        let flow = self.flows.flow(ticket.slot());
+        if ticket.is_of(flow.generation) {
+            let (way, place) = ticket.probe();
+            flow.rounds[way].leave(at, place);
+        }
+    }
+
+    /// Begins to follow a flow; a peer that is known gives it a least round trip.
+    fn join(&mut self, at: Instant, id: FlowId) -> Option<usize> {
+        let slot = self.flows.join(id, at, self.gap)?;
+        let peer = self.peers[id.peer as usize % PEERS];
+        let is_known = peer.peer == id.peer && at.since(peer.at) < PEER_MAX && peer.base > 0;
+        if is_known && at >= peer.at {
+            self.flows.flow(slot).rounds[Way::Up as usize].base.seed(peer.at, peer.base as i64);
+        }
+        Some(slot)
+    }
+
+    /// Ends an interval that took `length`, and returns what was found for each way. `shapers` says
+    /// what the links did in it.
+    pub fn end_interval(
+        &mut self,
+        now: Instant,
+        length: Duration,
+        shapers: &[Shaper; 2],
+    ) -> [Measure; 2] {
+        self.now.length = length;
+        self.now.sent = [shapers[0].sent, shapers[1].sent];
+        self.now.dropped = [shapers[0].dropped, shapers[1].dropped];
+        self.past[(self.turn % PAST as u64) as usize] = core::mem::take(&mut self.now);
+        self.turn += 1;
+        if self.reads == 0 {
+            // What comes now leaves out what was not read.
+            self.gap = self.gap.wrapping_add(1);
+        }
+        self.reads = READS_MAX;
+        self.flows.begin_interval();
+        self.collect(now);
+        bound_weights(&mut self.samples);
+        Way::ALL.map(|way| self.measure(now, way, shapers[way as usize].is_limited))
+    }
+
+    /// Forgets all that was seen: its instants mean nothing any more.
+    pub fn forget(&mut self) {
+        self.flows.clear();
+        self.active.clear();
+        self.peers.fill(Peer::default());
+    }
+
+    /// Takes the present for what paths are without a queue: what stands there is not the link's.
+    pub fn rebase(&mut self, now: Instant) {
+        for slot in &self.active {
+            self.flows.flow(usize::from(*slot)).rebase(now);
+        }
+        self.peers.fill(Peer::default());
+    }
+
+    /// Makes a sample of each active flow, and retains those that may tell more.
+    fn collect(&mut self, now: Instant) {
+        self.samples.clear();
+        let Self { flows, active, samples, peers, .. } = self;
+        active.retain(|slot| {
+            let flow = flows.flow(usize::from(*slot));
+            let losses = losses_of(flow);
+            flow.end_interval(now);
+            samples.extend(sample_of(flow, now, losses));
+            let base = flow.rounds[Way::Up as usize].base.value();
+            if let Some(base) = base.filter(|base| *base > 0) {
+                let (peer, base) = (flow.id.peer, base as u64);
+                peers[peer as usize % PEERS] = Peer { peer, base, at: now };
+            }
+            flow.is_active = now.since(flow.last()) < ACTIVE;
+            flow.is_active
+        });
+    }
+
+    fn measure(&mut self, now: Instant, way: Way, is_limited: bool) -> Measure {
+        let this = way as usize;
+        let flows = self.samples.iter().filter(|sample| sample.values[BOTH] != NONE).count();
+        let sums = self.window(0);
+        let own_drops = way == Way::Up && sums.dropped[this] > 0;
+        let lossy = self.quantile(LOST + this, LOSSY_SHARE).is_some_and(|lost| lost > 0);
+        let round_trip = self.quantile(TRIP, SHARE).map(Duration::from_nanos);
+        let offered = round_trip.filter(|_| way == Way::Up).map(|trip| {
+            let ago = trip.as_nanos().div_ceil(INTERVAL.as_nanos());
+            let before = self.window(usize::try_from(ago).unwrap_or(PAST));
+            before.rate(before.sent[this])
+        });
+        Measure {
+            at: now,
+            delay: self.delay(way, &sums).map(Duration::from_nanos),
+            round_trip,
+            flows: flows as u32,
+            sent: sums.rate(sums.sent[this]),
+            through: sums.through(way),
+            offered,
+            is_limited,
+            is_lossy: lossy && !own_drops,
+        }
+    }
+
+    /// Returns the sums of the window that ended so many intervals ago.
+    fn window(&self, ago: usize) -> Sums {
+        let ago = ago.min(PAST - WINDOW) as u64;
+        let intervals = (1 + ago..=WINDOW as u64 + ago).filter_map(|back| {
+            let turn = self.turn.checked_sub(back)?;
+            self.past.get((turn % PAST as u64) as usize)
+        });
+        intervals.fold(Sums::default(), Sums::plus)
+    }
+
+    fn quantile(&mut self, question: usize, share: u32) -> Option<u64> {
+        quantile(&self.samples, question, share, &mut self.order)
+    }
+
+    /// Returns the delay in one way: by the senders' clocks if enough flows have one, or that of
+    /// both ways if this one carries its share.
+    fn delay(&mut self, way: Way, sums: &Sums) -> Option<u64> {
+        let question = if way == Way::Up { UP } else { DOWN };
+        let all = weight(&self.samples, BOTH).max(weight(&self.samples, DOWN));
+        if weight(&self.samples, question) * 4 >= all {
+            return self.quantile(question, SHARE);
+        }
+        let both = self.quantile(BOTH, SHARE)?;
+        let load = |way: Way| {
+            let carried = match way {
+                Way::Up => sums.sent[0],
+                Way::Down => sums.arrived[1],
+            };
+            u128::from(sums.rate(carried)) << 20
+        };
+        let shares = Way::ALL.map(|way| load(way) / u128::from(self.nominal[way as usize]));
+        let (own, other) = (shares[way as usize], shares[way.opposite() as usize]);
+        // The way of acknowledgements carries a few percent of what the other does.
+        Some(if own * 2 >= other { both } else { 0 })
+    }
+}
+
+impl Sums {
+    fn plus(self, other: &Sums) -> Sums {
+        let both = |one: [u64; 2], other: [u64; 2]| [one[0] + other[0], one[1] + other[1]];
+        Sums {
+            length: self.length.plus(other.length),
+            arrived: both(self.arrived, other.arrived),
+            sent: both(self.sent, other.sent),
+            payload: self.payload + other.payload,
+            acked: self.acked + other.acked,
+            dropped: both(self.dropped, other.dropped),
+        }
+    }
+
+    /// Returns bytes in bit/s.
+    fn rate(&self, bytes: u64) -> u64 {
+        let nanos = u128::from(self.length.as_nanos().max(1));
+        (u128::from(bytes) * 8_000_000_000 / nanos).min(u128::from(u64::MAX)) as u64
+    }
+
+    /// Returns what came through the modem in bit/s. Up, acknowledgements tell it of the flows that
+    /// are followed, and others are assumed to fare alike.
+    fn through(&self, way: Way) -> Option<u64> {
+        if way == Way::Down {
+            return Some(self.rate(self.arrived[1]));
+        }
+        if self.payload == 0 || self.payload * 4 < self.arrived[0] {
+            return None;
+        }
+        let all = u128::from(self.acked) * u128::from(self.arrived[0]) / u128::from(self.payload);
+        Some(self.rate(all.min(u128::from(u64::MAX)) as u64))
+    }
+}
+
+/// Returns whether a flow lost more than one byte in twenty in this interval, by way.
+fn losses_of(flow: &Flow) -> [u64; 2] {
+    [0, 1].map(|way| match (flow.data[way], flow.missing[way]) {
+        (0, _) => NONE,
+        (data, missing) => u64::from(u64::from(missing) * 20 > u64::from(data)),
+    })
+}
+
+/// Returns what a flow tells at the end of an interval.
+fn sample_of(flow: &Flow, now: Instant, losses: [u64; 2]) -> Option<Sample> {
+    let mut values = [NONE; QUESTIONS];
+    let latest = &flow.latest;
+    (values[LOST], values[LOST + 1]) = (losses[0], losses[1]);
+    (values[BOTH], values[TRIP]) = (latest.delay, latest.trip);
+    values[DOWN] = latest.down;
+    if latest.down != NONE && latest.delay != NONE {
+        // A part is not longer than the whole, whatever a clock says.
+        values[DOWN] = latest.down.min(latest.delay);
+        values[UP] = latest.delay - values[DOWN];
+    }
+    if let Some(silent) = flow.silence(now) {
+        let more = |value: u64| if value == NONE { 0 } else { value }.max(silent.as_nanos());
+        (values[BOTH], values[UP]) = (more(values[BOTH]), more(values[UP]));
+    }
+    if values == [NONE; QUESTIONS] {
+        return None;
+    }
+    let weight = if flow.is_mature(now) { WEIGHT_MAX } else { WEIGHT_MAX / 4 };
+    Some(Sample { host: flow.id.host, peer: flow.id.peer, weight, values })
+}
+
+const BOTH: usize = 0;
+const UP: usize = 1;
+const DOWN: usize = 2;
+const TRIP: usize = 3;
+const LOST: usize = 4;
+
+/// The length of an interval.
+pub const INTERVAL: Duration = Duration::from_millis(50);
+/// Bound: frames that are read in an interval; further ones are only counted.
+pub const READS_MAX: u32 = 2048;
+/// Bound: flows that an interval looks at; further ones tell nothing.
+const ACTIVE_MAX: usize = 256;
+/// The intervals that are remembered.
+const PAST: usize = 16;
+/// The intervals that rates are measured over.
+const WINDOW: usize = 4;
+/// A flow is active for so long after its last frame.
+const ACTIVE: Duration = Duration::from_secs(3);
+/// The numbers of peers; of peers with one number the last one is known.
+const PEERS: usize = 512;
+/// The least round trip to a peer is known for so long.
+const PEER_MAX: Duration = Duration::from_secs(60);
+/// The percentage of flows that may lose without a loss of the link's.
+const LOSSY_SHARE: u32 = 40;

@@ -1,0 +1,243 @@
+//! A round trip on one side of Weir: a frame that leaves, and the first one that answers it.
+//!
+//! A few probes of a flow are under way at a time, which gives a few samples each round trip.
+
+use crate::baseline::Baseline;
+use crate::frame::{Segment, TcpSegment};
+use crate::saved::saved;
+use weir_core::units::{Duration, Instant};
+
+/// The round trips of a flow behind one side.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Round {
+    probes: [Probe; PROBES],
+    /// The place of the latest one.
+    latest: u8,
+    /// The least round trip, in nanoseconds.
+    pub base: Baseline,
+    /// When the first sample came.
+    pub first: Instant,
+    /// Samples, up to 255.
+    pub count: u8,
+}
+
+saved!(Round { probes, latest, base, first, count });
+
+/// A frame that leaves, and what answers it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Probe {
+    state: u8,
+    /// Which answers count, as bits.
+    asks: u8,
+    spin: bool,
+    /// The acknowledgement that answers.
+    ack: u32,
+    /// The echo that answers.
+    echo: u32,
+    /// When the frame left; when it arrived, until it has left.
+    at: Instant,
+}
+
+saved!(Probe { state, asks, spin, ack, echo, at });
+
+/// The last frames of a flow in the way of its probes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub is_started: bool,
+    /// The end of the highest sequence number.
+    pub top: u32,
+    /// The last timestamp.
+    pub stamp: u32,
+    pub has_stamp: bool,
+    pub spin: bool,
+    pub has_spin: bool,
+    /// When the last frame arrived.
+    pub at: Instant,
+}
+
+saved!(Seen { is_started, top, stamp, has_stamp, spin, has_spin, at });
+
+impl Round {
+    /// Begins a probe with a frame that arrived at `at`, if the last one is old enough and an
+    /// answer would tell; returns its place if it did. `seen` is what came before in its way.
+    #[inline]
+    pub fn begin(&mut self, at: Instant, segment: &Segment, seen: &Seen) -> Option<usize> {
+        let age = at.since(self.probes[usize::from(self.latest)].at);
+        let place = (usize::from(self.latest) + 1) % PROBES;
+        let old = &self.probes[place];
+        if age < SPACING || old.state != IDLE && at.since(old.at) < PROBE_MAX {
+            return None;
+        }
+        let (asks, ack, echo, spin) = asked(segment, seen)?;
+        self.probes[place] = Probe { state: ARRIVED, asks, spin, ack, echo, at };
+        self.latest = place as u8;
+        Some(place)
+    }
+
+    /// Notes that the frame of the probe at this place left at `at`.
+    pub fn leave(&mut self, at: Instant, place: usize) {
+        let probe = &mut self.probes[place];
+        if probe.state == ARRIVED {
+            (probe.state, probe.at) = (LEFT, at);
+        }
+    }
+
+    /// Notes that `segment` was sent again: its acknowledgement may be that of either [Karn's rule,
+    /// RFC 6298 §3].
+    #[inline]
+    pub fn spoil(&mut self, segment: &TcpSegment) {
+        let end = segment.seq.wrapping_add(segment.payload);
+        for probe in &mut self.probes {
+            if probe.asks & ASKS_ACK != 0 && !is_after(end, probe.ack) {
+                probe.asks |= SPOILED;
+            }
+        }
+    }
+
+    /// Returns the round trip of the latest probe that a frame which arrived at `at` answers. `gap`
+    /// is the time since the frame before it.
+    #[inline]
+    pub fn answer(&mut self, at: Instant, segment: &Segment, gap: Duration) -> Option<Duration> {
+        let mut least: Option<Duration> = None;
+        for probe in &mut self.probes {
+            if probe.state != LEFT {
+                continue;
+            }
+            let trip = at.since(probe.at);
+            if let Some(counts) = probe.is_answered(segment, trip, gap) {
+                probe.state = IDLE;
+                let counts = counts && trip < TRIP_MAX;
+                least = if counts { Some(least.map_or(trip, |l| l.min(trip))) } else { least };
+            }
+        }
+        least
+    }
+
+    /// Returns when the oldest probe left that an acknowledgement must answer.
+    pub fn awaited(&self) -> Option<Instant> {
+        let asked = |probe: &&Probe| probe.state == LEFT && probe.asks & ASKS_ACK != 0;
+        self.probes.iter().filter(asked).map(|probe| probe.at).min()
+    }
+
+    /// Adds a sample to the least round trip; returns by how much it exceeds that.
+    pub fn add(&mut self, at: Instant, trip: Duration) -> u64 {
+        if self.count == 0 {
+            self.first = at;
+        }
+        self.count = self.count.saturating_add(1);
+        self.base.add(at, trip.as_nanos() as i64)
+    }
+}
+
+impl Probe {
+    /// Returns whether a segment answers it, and if so whether the time that it took counts.
+    #[inline]
+    fn is_answered(&self, segment: &Segment, trip: Duration, gap: Duration) -> Option<bool> {
+        // An answer that carries data may have waited for a program. One that came long after the
+        // frame before it probably did.
+        let is_prompt = gap.as_nanos() <= trip.as_nanos() / 2;
+        match segment {
+            Segment::Tcp(tcp) => {
+                let by_ack = self.asks & ASKS_ACK != 0
+                    && tcp.ack.is_some_and(|ack| !is_after(self.ack, ack));
+                let by_echo = self.asks & ASKS_ECHO != 0
+                    && tcp.stamp.is_some_and(|stamp| !is_after(self.echo, stamp.echo));
+                let is_echo = by_echo && tcp.stamp.is_some_and(|stamp| stamp.echo == self.echo);
+                let acks = by_ack && self.asks & SPOILED == 0;
+                (by_ack || by_echo).then_some(acks || is_echo && is_prompt)
+            }
+            Segment::Quic(bit) => {
+                (self.asks & ASKS_SPIN != 0 && *bit == self.spin).then_some(is_prompt)
+            }
+            Segment::Other => None,
+        }
+    }
+}
+
+impl Seen {
+    /// Notes a frame that arrived at `at`; returns the bytes that it leaves out before it, and
+    /// whether it was sent again.
+    #[inline]
+    pub fn note(&mut self, at: Instant, segment: &Segment) -> (u32, bool) {
+        self.at = at;
+        match segment {
+            Segment::Tcp(tcp) => {
+                if let Some(stamp) = tcp.stamp {
+                    (self.stamp, self.has_stamp) = (stamp.value, true);
+                }
+                self.advance(tcp)
+            }
+            Segment::Quic(bit) => {
+                (self.spin, self.has_spin) = (*bit, true);
+                (0, false)
+            }
+            Segment::Other => (0, false),
+        }
+    }
+
+    fn advance(&mut self, tcp: &TcpSegment) -> (u32, bool) {
+        let end = tcp.seq.wrapping_add(tcp.payload);
+        if !self.is_started || tcp.is_reset {
+            (self.is_started, self.top) = (true, end);
+            return (0, false);
+        }
+        if tcp.payload == 0 {
+            return (0, false);
+        }
+        if !is_after(end, self.top) {
+            // [RFC 9293 §3.8.4] A probe of a silent peer repeats one byte and is no retransmission.
+            return (0, tcp.payload > 1);
+        }
+        let hole = tcp.seq.wrapping_sub(self.top);
+        self.top = end;
+        (if hole < HOLE_MAX { hole } else { 0 }, false)
+    }
+}
+
+/// Returns which answers to a segment tell: acknowledgement, echo and spin bit; `None` if none do.
+fn asked(segment: &Segment, seen: &Seen) -> Option<(u8, u32, u32, bool)> {
+    let tcp = match segment {
+        Segment::Tcp(tcp) => tcp,
+        Segment::Quic(bit) if seen.has_spin && seen.spin != *bit => {
+            return Some((ASKS_SPIN, 0, 0, *bit));
+        }
+        _ => return None,
+    };
+    let (mut asks, mut ack, mut echo) = (0, 0, 0);
+    let end = tcp.seq.wrapping_add(tcp.payload);
+    if tcp.payload > 0 && (!seen.is_started || is_after(end, seen.top)) {
+        (asks, ack) = (asks | ASKS_ACK, end);
+    }
+    // Of frames with one timestamp only the first is told by its echo.
+    if let Some(stamp) = tcp.stamp.filter(|stamp| is_new(stamp.value, seen)) {
+        (asks, echo) = (asks | ASKS_ECHO, stamp.value);
+    }
+    (asks != 0).then_some((asks, ack, echo, false))
+}
+
+/// Returns whether a sequence number is later than another.
+fn is_after(one: u32, other: u32) -> bool {
+    one.wrapping_sub(other).wrapping_sub(1) < u32::MAX / 2
+}
+
+fn is_new(value: u32, seen: &Seen) -> bool {
+    !seen.has_stamp || is_after(value, seen.stamp)
+}
+
+const IDLE: u8 = 0;
+const ARRIVED: u8 = 1;
+const LEFT: u8 = 2;
+const ASKS_ACK: u8 = 1;
+const ASKS_ECHO: u8 = 2;
+const ASKS_SPIN: u8 = 4;
+const SPOILED: u8 = 8;
+/// Bound: probes of a flow that are under way; no further one begins.
+pub(crate) const PROBES: usize = 4;
+/// The least time between two probes.
+const SPACING: Duration = Duration::from_millis(10);
+/// Another probe may take the place of one that was not answered for so long.
+const PROBE_MAX: Duration = Duration::from_secs(3);
+/// A longer round trip is no measurement.
+const TRIP_MAX: Duration = Duration::from_secs(10);
+/// Bound: bytes of a hole that can be a loss; more is a forged number.
+const HOLE_MAX: u32 = 1 << 24;

@@ -1,0 +1,131 @@
+//! Controllers of rates in front of modems whose capacity varies: how much of the capacity is used,
+//! and how long a call waits behind the link.
+//!
+//! Each contender runs over each line with bulk TCP and a call each way: the controllers, a rate
+//! fixed at the mean and at the 5th percentile, and an oracle that knows the trace. What a
+//! contender has less than the oracle is its regret.
+
+mod cells;
+mod lines;
+
+use super::{Experiment, Own};
+use crate::rows::{Row, Rows};
+use cells::{Cell, Contender, TARGET, Way, cell};
+use lines::{Line, lines};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use weir_show::{Kind, Plot};
+
+/// The entry of this experiment in the registry.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "autorate",
+    summary: "controllers of a rate, fixed rates and an oracle over traces of LTE, 5G and Starlink",
+    measure: None,
+    own: Some(Own { draws: true, ..Own::simulated(run) }),
+};
+
+/// The cells of a line, a row for each contender.
+type Cells = Vec<[(Way, Cell); 2]>;
+
+fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    let wanted = |line: &Line| rows.options.wants(&line.name);
+    let lines: Vec<Line> = lines()?.into_iter().filter(wanted).collect();
+    let all = measured(&lines)?;
+    for (line, cells) in lines.iter().zip(&all) {
+        for (contender, both) in Contender::ALL.iter().zip(cells) {
+            for (way, cell) in both {
+                rows.add(shown(line, *contender, *way, cell));
+            }
+        }
+    }
+    for way in [Way::Up, Way::Down] {
+        rows.extend(judged(&all, way));
+        rows.results.plots.extend(plots(&lines, &all, way));
+    }
+    let note = "Each line is a trace or a model, in the order of the rows.";
+    rows.results.notes.push(note.to_owned());
+    Ok(())
+}
+
+/// Runs every contender over every line, on all processors.
+fn measured(lines: &[Line]) -> Result<Vec<Cells>, String> {
+    let width = Contender::ALL.len();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(line) = lines.get(place / width) else { return done };
+            done.push((place, cell(line, Contender::ALL[place % width])));
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let mut done = thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let joined = all.into_iter().flat_map(|one| one.join().expect("a run does not panic"));
+        joined.collect::<Vec<_>>()
+    });
+    done.sort_by_key(|row| row.0);
+    let cells = done.into_iter().map(|row| row.1).collect::<Result<Vec<_>, _>>()?;
+    Ok(cells.chunks(width).map(<[_]>::to_vec).collect())
+}
+
+fn shown(line: &Line, contender: Contender, way: Way, cell: &Cell) -> Row {
+    let [half, most, slowest] = cell.delays;
+    let subject = format!("{}, {}: {}", line.name, word(way), contender.word());
+    let measured = format!(
+        "{:.1} % used; call p50 {half:.1}, p95 {most:.1}, p99 {slowest:.1} ms; above {:.1} %",
+        cell.used, cell.above
+    );
+    Row::shown(subject, measured)
+}
+
+const fn word(way: Way) -> &'static str {
+    match way {
+        Way::Up => "up",
+        Way::Down => "down",
+    }
+}
+
+/// The figures that the issue of this experiment asks for.
+fn judged(all: &[Cells], way: Way) -> Vec<Row> {
+    let of = |contender: usize| -> Vec<Cell> {
+        all.iter().map(|cells| cells[contender][way as usize].1).collect()
+    };
+    let (own, peer, oracle) = (of(0), of(1), of(Contender::ALL.len() - 1));
+    let parts = own.iter().zip(&oracle).map(|(own, oracle)| own.used / oracle.used.max(0.1) * 100.0);
+    let late = own.iter().map(|cell| cell.delays[1]);
+    let better = own.iter().zip(&peer);
+    let wins = better.filter(|(own, peer)| own.used >= peer.used && own.delays[1] <= peer.delays[1]);
+    let wins = wins.count() as f64 * 100.0 / all.len().max(1) as f64;
+    let limit = TARGET.as_nanos() as f64 / 1e6 + 5.0;
+    let way = word(way);
+    vec![
+        Row::at_least(format!("{way}: median of the oracle's use"), median(parts), 90.0, "%"),
+        Row::at_most(format!("{way}: median of the call's p95"), median(late), limit, "ms"),
+        Row::at_least(format!("{way}: better than cake-autorate in both"), wins, 80.0, "%"),
+    ]
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Draws what was used and how late calls were, a group for each line.
+fn plots(lines: &[Line], all: &[Cells], way: Way) -> [Plot; 2] {
+    let names: Vec<String> = (1..=lines.len()).map(|place| place.to_string()).collect();
+    let draw = |title: &str, of: fn(&Cell) -> f64| {
+        let plot = Plot::new(Kind::Bars, title, "line", "");
+        let plot = plot.named(names.iter().map(String::as_str));
+        Contender::ALL.iter().enumerate().fold(plot, |plot, (place, contender)| {
+            let values = all.iter().enumerate();
+            let points = values.map(|(at, cells)| (at as f64, of(&cells[place][way as usize].1)));
+            plot.with(contender.word(), points.collect())
+        })
+    };
+    let way = word(way);
+    let late = draw(&format!("The call's p95 behind the link, ms, {way}"), |cell| cell.delays[1]);
+    [draw(&format!("Capacity used, %, {way}"), |cell| cell.used), late]
+}
