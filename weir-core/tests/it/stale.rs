@@ -62,8 +62,8 @@ fn check(plan: &LinkPlan, random: &mut Random) -> u64 {
     // Flow queues hand out packets of several flows: there the first is not always the oldest.
     let is_old =
         |packet: &&weir_core::event::Departure| now.since(packet.arrived) > age(packet.leaf);
-    let in_order =
-        plan.queues.iter().all(|queue| !["fq-codel", "sfq", "isolate", "cake"].contains(&queue.dropper));
+    let apart = ["fq-codel", "fq-pie", "sfq", "isolate", "cake", "dualpi2"];
+    let in_order = plan.queues.iter().all(|queue| !apart.contains(&queue.dropper));
     assert!(!in_order || late.iter().find(is_old).is_none(), "an old packet left: {late:?}");
     stale
 }

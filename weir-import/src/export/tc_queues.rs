@@ -94,9 +94,8 @@ fn choke(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
     let params = &plan.params;
     let number = |key, default| params.number(key).unwrap_or(default);
     let (min, weight) = (number("min", 83), number("weight", 64));
-    let usual = Rate::new(writer.rate()).map_or(1, |rate| {
-        rate.transmit_time(Bytes::new(1000)).as_nanos() << weight.max(1).ilog2()
-    });
+    let usual = Rate::new(writer.rate())
+        .map_or(1, |rate| rate.transmit_time(Bytes::new(1000)).as_nanos() << weight.max(1).ilog2());
     let pause = params.duration("halves").map_or(usual, |time| time.as_nanos());
     let found = crate::import::tc_burst_of(weight, min, pause);
     let (burst, bandwidth) = found.unwrap_or_else(|| {

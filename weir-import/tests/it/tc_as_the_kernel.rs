@@ -504,8 +504,7 @@ fn bands_of_ets_are_strict_or_share() {
     check_lines(&alone("strict 16"), Some("1 Mbit/s"), &[kept], &wanted);
     let language = import::find("tc").expect("it is a language");
     for options in ["", "bands 2 strict 3", "strict 9 quanta 1 2 3 4 5 6 7 8"] {
-        let outcome =
-            import::read(language, alone(options).as_bytes(), "f", &Options::default());
+        let outcome = import::read(language, alone(options).as_bytes(), "f", &Options::default());
         let lines = outcome.plan.map_or_else(Vec::new, |import| import.lines);
         assert!(lines.iter().all(|line| line.fate == Fate::Lost), "{options}: {lines:?}");
     }
