@@ -35,7 +35,7 @@ pub struct Estimator {
     /// Counts the intervals in which not all frames were read.
     gap: u32,
     now: Sums,
-    past: [Sums; WINDOW],
+    past: [Sums; PAST],
     /// The interval's number.
     turn: u64,
     /// The rates by which what carries more is told, in bit/s.
@@ -86,7 +86,7 @@ impl Estimator {
             reads: READS_MAX,
             gap: 0,
             now: Sums::default(),
-            past: [Sums::default(); WINDOW],
+            past: [Sums::default(); PAST],
             turn: 0,
             nominal: nominal.map(|rate| rate.max(1)),
             samples: Vec::with_capacity(ACTIVE_MAX),
@@ -183,7 +183,7 @@ impl Estimator {
         self.now.length = length;
         self.now.sent = [shapers[0].sent, shapers[1].sent];
         self.now.dropped = [shapers[0].dropped, shapers[1].dropped];
-        self.past[(self.turn % WINDOW as u64) as usize] = core::mem::take(&mut self.now);
+        self.past[(self.turn % PAST as u64) as usize] = core::mem::take(&mut self.now);
         self.turn += 1;
         if self.reads == 0 {
             // What comes now leaves out what was not read.
@@ -233,19 +233,36 @@ impl Estimator {
     fn measure(&mut self, now: Instant, way: Way, is_limited: bool) -> Measure {
         let this = way as usize;
         let flows = self.samples.iter().filter(|sample| sample.values[BOTH] != NONE).count();
-        let sums = self.past.iter().fold(Sums::default(), Sums::plus);
+        let sums = self.window(0);
         let own_drops = way == Way::Up && sums.dropped[this] > 0;
         let lossy = self.quantile(LOST + this, LOSSY_SHARE).is_some_and(|lost| lost > 0);
+        let round_trip = self.quantile(TRIP, SHARE).map(Duration::from_nanos);
+        let offered = round_trip.filter(|_| way == Way::Up).map(|trip| {
+            let ago = trip.as_nanos().div_ceil(INTERVAL.as_nanos());
+            let before = self.window(usize::try_from(ago).unwrap_or(PAST));
+            before.rate(before.sent[this])
+        });
         Measure {
             at: now,
             delay: self.delay(way, &sums).map(Duration::from_nanos),
-            round_trip: self.quantile(TRIP, SHARE).map(Duration::from_nanos),
+            round_trip,
             flows: flows as u32,
             sent: sums.rate(sums.sent[this]),
             through: sums.through(way),
+            offered,
             is_limited,
             is_lossy: lossy && !own_drops,
         }
+    }
+
+    /// Returns the sums of the window that ended so many intervals ago.
+    fn window(&self, ago: usize) -> Sums {
+        let ago = ago.min(PAST - WINDOW) as u64;
+        let intervals = (1 + ago..=WINDOW as u64 + ago).filter_map(|back| {
+            let turn = self.turn.checked_sub(back)?;
+            self.past.get((turn % PAST as u64) as usize)
+        });
+        intervals.fold(Sums::default(), Sums::plus)
     }
 
     fn quantile(&mut self, question: usize, share: u32) -> Option<u64> {
@@ -351,6 +368,8 @@ pub const INTERVAL: Duration = Duration::from_millis(50);
 pub const READS_MAX: u32 = 2048;
 /// Bound: flows that an interval looks at; further ones tell nothing.
 const ACTIVE_MAX: usize = 256;
+/// The intervals that are remembered.
+const PAST: usize = 16;
 /// The intervals that rates are measured over.
 const WINDOW: usize = 4;
 /// A flow is active for so long after its last frame.

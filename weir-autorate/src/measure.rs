@@ -19,13 +19,16 @@ pub struct Measure {
     pub sent: u64,
     /// Bits per second that came through the modem, if that can be told.
     pub through: Option<u64>,
+    /// Upwards, the bits per second that the link had sent a round trip before: those that could
+    /// come through.
+    pub offered: Option<u64>,
     /// Whether frames waited in the link: it was the bottleneck.
     pub is_limited: bool,
     /// Whether most flows lost more than one byte in twenty behind the link.
     pub is_lossy: bool,
 }
 
-saved!(Measure { at, delay, round_trip, flows, sent, through, is_limited, is_lossy });
+saved!(Measure { at, delay, round_trip, flows, sent, through, offered, is_limited, is_lossy });
 
 /// The work of a direction's link since the last interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

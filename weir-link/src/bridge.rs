@@ -8,6 +8,7 @@
 mod change;
 #[cfg(test)]
 mod laws;
+mod rates;
 mod watch;
 
 use std::os::fd::RawFd;
@@ -21,8 +22,8 @@ use weir_core::units::{Duration, Instant};
 use crate::authority::AuthorityClient;
 use crate::change::Inbox;
 use crate::intake::{Done, Intake, IntakeRequest};
-pub use crate::lane::LaneConfig;
 use crate::lane::{Lane, Turn};
+pub use crate::lane::{LaneConfig, Varies};
 use crate::offload::SEGMENTS_MAX;
 use crate::pool::FramePool;
 use crate::port::worker::{Reopen, Workers};
@@ -34,6 +35,7 @@ use crate::status::{
     Board, Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, Publisher, Source, Status,
     port_names,
 };
+use rates::Rates;
 use watch::Watch;
 use weir_host::carrier::CarrierPass;
 use weir_host::error::{Result, SystemError};
@@ -266,6 +268,8 @@ pub struct Bridge {
     intake: bool,
     /// The last request about the intake that was followed.
     followed: Option<IntakeRequest>,
+    /// The rates that follow the capacity of a line.
+    rates: Option<Box<Rates>>,
     /// Recorders of the lanes' steps.
     taps: Option<Box<Taps>>,
     /// Where changes of its policies are offered.
@@ -307,6 +311,11 @@ impl Bridge {
             ports.iter_mut().try_for_each(|port| port.port.set_up(true))?;
         }
         let now = Instant::from_nanos(monotonic_ns());
+        let mut rates = Rates::new(&config.lanes, pool.capacity(), now)?;
+        let mut lanes: Vec<_> = config.lanes.into_iter().map(Lane::new).collect();
+        if let Some(rates) = &mut rates {
+            rates.begin(&mut lanes);
+        }
         let mut stations = Stations::new(ports.len());
         for (index, port) in ports.iter().enumerate() {
             stations.set_own(index, port.port.address());
@@ -317,7 +326,8 @@ impl Bridge {
             has_workers,
             stations,
             carrier,
-            lanes: config.lanes.into_iter().map(Lane::new).collect(),
+            rates,
+            lanes,
             routes,
             pool,
             inbox: Vec::with_capacity(IN_HAND_MAX),
@@ -514,6 +524,9 @@ impl Bridge {
             let port = self.ports[*to].port.as_mut();
             worked |= lane.turn(turn, &mut self.pool, port);
         }
+        if let Some(rates) = &mut self.rates {
+            rates.turn(now, &mut self.lanes, &self.watch);
+        }
         if self.taps.is_some() {
             Taps::hand_over(&mut self.taps, &mut self.lanes);
         }
@@ -610,6 +623,10 @@ impl Bridge {
             }
             return;
         };
+        if let Some(rates) = &mut self.rates {
+            let ends = (port, self.lanes[*first].labels().to);
+            received.iter().for_each(|one| rates.read(one, ends, &self.pool));
+        }
         for way in ways {
             for one in received {
                 let Some(frame) = self.pool.copy(one.frame) else {
@@ -627,9 +644,10 @@ impl Bridge {
     fn deadline(&self, now: u64) -> Option<u64> {
         let lanes = self.lanes.iter().filter_map(|lane| lane.deadline()).map(Instant::as_nanos);
         let ports = self.ports.iter().filter_map(|port| port.port.deadline());
+        let due = self.rates.as_ref().and_then(|rates| rates.due()).map(Instant::as_nanos);
         let busy = self.lanes.iter().any(Lane::has_outbox);
         let retry = busy.then_some(now + RETRY_INTERVAL.as_nanos());
-        lanes.chain(ports).chain(retry).min()
+        lanes.chain(ports).chain(retry).chain(due).min()
     }
 
     /// Checks whether an interface disappeared, came back or changed; returns whether descriptors
@@ -710,6 +728,9 @@ impl Source for Bridge {
         }
         for (lane, removed) in self.lanes.iter().zip(&mut head.removed) {
             *removed = lane.retired();
+        }
+        for (lane, rate) in head.rates.iter_mut().enumerate() {
+            *rate = self.rates.as_ref().and_then(|rates| rates.of_lane(lane));
         }
         for (lane, found) in self.lanes.iter().zip(&mut head.found) {
             *found = lane.found();

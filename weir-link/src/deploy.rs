@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use weir_autorate::{Plan, Way};
 use weir_core::classify::InterfaceId;
 use weir_core::sched::SCHEDULERS;
-use weir_policy::deployment::{self, Deployment, Direction, Side};
+use weir_policy::deployment::{self, Autorate, Deployment, Direction, Side};
 use weir_policy::policy;
 use weir_trace::record::{File, Head, LaneHead};
 
-use crate::bridge::{BridgeConfig, BridgePort, LaneConfig};
+use crate::bridge::{BridgeConfig, BridgePort, LaneConfig, Varies};
 use crate::port::PortConfig;
 use crate::port::impaired::Impairment;
 use crate::sorter::SortPlan;
@@ -184,7 +185,7 @@ fn lanes(
     (deployment, plans): (&Deployment, &[SortPlan]),
     bridge: &deployment::Bridge,
 ) -> Result<Vec<LaneConfig>> {
-    let lane = |Way { name, from, to, direction }| match direction {
+    let lane = |LaneWay { name, from, to, direction }| match direction {
         Some(way) => shaped(&deployment.directions[way], (from, to), &plans[way]),
         None => unshaped(name, from, to, deployment.pool),
     };
@@ -192,7 +193,7 @@ fn lanes(
 }
 
 /// A lane to be.
-struct Way {
+struct LaneWay {
     name: String,
     /// Places among the ports of the bridge.
     from: Vec<usize>,
@@ -201,14 +202,14 @@ struct Way {
     direction: Option<usize>,
 }
 
-fn ways(deployment: &Deployment, bridge: &deployment::Bridge) -> Vec<Way> {
+fn ways(deployment: &Deployment, bridge: &deployment::Bridge) -> Vec<LaneWay> {
     let index = |port: usize| bridge.ports.iter().position(|one| *one == port);
     let mut ways = Vec::new();
     for &number in &bridge.directions {
         let direction = &deployment.directions[number];
         let from = direction.from.iter().filter_map(|&port| index(port)).collect();
         let to = index(direction.to).unwrap_or_default();
-        ways.push(Way { name: direction.name.clone(), from, to, direction: Some(number) });
+        ways.push(LaneWay { name: direction.name.clone(), from, to, direction: Some(number) });
     }
     for (to, &port) in bridge.ports.iter().enumerate() {
         let is_unshaped =
@@ -219,17 +220,23 @@ fn ways(deployment: &Deployment, bridge: &deployment::Bridge) -> Vec<Way> {
                 [one] => format!("from {}", deployment.ports[bridge.ports[*one]].name),
                 _ => format!("to {}", deployment.ports[port].name),
             };
-            ways.push(Way { name, from, to, direction: None });
+            ways.push(LaneWay { name, from, to, direction: None });
         }
     }
     ways
 }
 
 fn shaped(direction: &Direction, ends: (Vec<usize>, usize), plan: &SortPlan) -> Result<LaneConfig> {
+    let varies = |autorate: Autorate| {
+        let Autorate { way, limits, controller, .. } = autorate;
+        let modem = if way == Way::Up { ends.1 } else { *ends.0.first()? };
+        Some(Varies { way, modem, plan: Plan { limits, controller } })
+    };
+    let autorate = direction.autorate.and_then(varies);
     let lane = LaneConfig::unsorted(&direction.name, ends, &direction.policy)?;
     let (sojourn_max, train_max) = (direction.sojourn_max.clone(), direction.train_max.clone());
-    let sorting = Some(plan.clone());
-    Ok(LaneConfig { sorting, frames_max: direction.pool, sojourn_max, train_max, ..lane })
+    let (sorting, frames_max) = (Some(plan.clone()), direction.pool);
+    Ok(LaneConfig { sorting, frames_max, sojourn_max, train_max, autorate, ..lane })
 }
 
 /// A lane through which frames pass at once.
@@ -255,7 +262,7 @@ pub fn record_head(deployment: &Deployment, files: Vec<File>, epoch_ns: u64) -> 
     head.files.push(File { name: UNSHAPED.to_owned(), text: unshaped_policy() });
     for (number, bridge) in (0..).zip(&deployment.bridges) {
         let port = |index: usize| bridge.ports[index] as u16;
-        for Way { name, from, to, direction } in ways(deployment, bridge) {
+        for LaneWay { name, from, to, direction } in ways(deployment, bridge) {
             let direction = direction.map(|way| &deployment.directions[way]);
             let policy = direction.map_or(UNSHAPED.to_owned(), |it| it.path.display().to_string());
             head.lanes.push(LaneHead {

@@ -27,10 +27,10 @@ use weir_core::link::{Arrival, Packet};
 use weir_core::packet::UnreadCounts;
 use weir_core::queue::HostAccounts;
 use weir_core::sched::Regulation;
-use weir_core::units::Instant;
+use weir_core::units::{Instant, Rate};
 
 use weir_policy::deployment::trains;
-use weir_trace::record::{self, Fate};
+use weir_trace::record::{self, Fate, Step};
 
 use crate::alarm::LeafMeasures;
 use crate::pool::FramePool;
@@ -38,12 +38,12 @@ use crate::port::{BATCH, Port, Received};
 use crate::recorder::Steps;
 use crate::status::{Found, LaneLabels, LeafCounts};
 use books::Books;
-pub use config::{FRAMES_MAX_DEFAULT, LaneConfig};
+pub use config::{FRAMES_MAX_DEFAULT, LaneConfig, Varies};
 use intake::{Incoming, Intake};
 use link::LaneLink;
 pub(crate) use link::Turn;
 pub use loss::{Loss, Losses};
-use outbox::Outbox;
+use outbox::{Left, Outbox};
 
 /// One direction of a bridge, at work.
 pub(crate) struct Lane {
@@ -51,6 +51,8 @@ pub(crate) struct Lane {
     link: LaneLink,
     outbox: Outbox,
     books: Books,
+    /// Frames that the link dropped in turns.
+    dropped: u64,
 }
 
 impl Lane {
@@ -63,6 +65,7 @@ impl Lane {
             link: LaneLink::new(link),
             outbox: Outbox::new(),
             books: Books::new(labels, config.frames_max),
+            dropped: 0,
         }
     }
 
@@ -125,12 +128,35 @@ impl Lane {
     /// that was done with any frame. Once in each turn of the run loop, after it has received.
     pub(crate) fn turn(&mut self, turn: Turn, pool: &mut FramePool, port: &mut dyn Port) -> bool {
         self.link.serve(turn, &mut self.outbox.departures, &mut self.books.steps);
-        self.link.release_dropped(&mut self.books, pool);
+        self.dropped += self.link.release_dropped(&mut self.books, pool);
         self.outbox.drop_stale(turn.now, &mut self.books, pool);
         let is_done_with_any = self.outbox.send(&mut self.books, pool, port);
         self.outbox.shed(turn.now, &mut self.books, pool);
         self.check();
         is_done_with_any
+    }
+
+    /// From now on notes which frames leave, for [`Lane::take_left`].
+    pub(crate) fn note_left(&mut self) {
+        self.outbox.note_left();
+    }
+
+    /// Hands over what left since the last call.
+    pub(crate) fn take_left(&mut self, each: impl FnMut(Left)) {
+        self.outbox.take_left(each);
+    }
+
+    /// Has the link send at another rate, between two turns.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        let at = self.link.pending.now();
+        self.link.inner_mut().set_rate(at, rate);
+        self.books.steps.note(&Step::Rate { at, rate });
+        self.link.serve_soon();
+    }
+
+    /// Returns the frames that the link dropped, and whether some wait in it.
+    pub(crate) fn load(&self) -> (u64, bool) {
+        (self.dropped, self.link.inner().backlog() > 0)
     }
 
     /// Gives up what it holds at `now`: the outbox at once, and what waits in the link from the

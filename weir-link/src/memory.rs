@@ -119,6 +119,7 @@ pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecas
         Part::later("left by changes", left),
         Part::later("status for a reader", leaves * STATUS_BYTES),
         Part::first("rates and delays", ways.iter().map(windows).sum()),
+        Part::later("counts of classes", leaves * COUNTS_BYTES),
         Part::later("record kept by `ring`", History::bytes_for(ring, loops)),
         Part::first("page (`web`)", page.0),
         Part::later("replay of `ring` by the page", page.1),
@@ -193,7 +194,7 @@ fn flows(way: &Direction) -> u64 {
 fn windows(way: &Direction) -> u64 {
     let leaves = way.policy.link.tree.leaf_count();
     let delays = if leaves <= HISTOGRAMS_MAX { DELAYS_BYTES } else { 0 };
-    leaves as u64 * (COUNTS_BYTES + delays)
+    leaves as u64 * (IDLE_BYTES + delays)
 }
 
 /// Returns what the process of the page takes: for what it shows of a link with so many leaves, and
@@ -238,8 +239,10 @@ const CHANGES_LEFT_MAX: u64 = 64 << 20;
 const READ_BYTES: u64 = 4096;
 /// A class in a status, and in its text.
 const STATUS_BYTES: u64 = 4096;
-/// A class in the snapshots for readers, and in the windows that are computed of them.
-const COUNTS_BYTES: u64 = 2048;
+/// A class in the snapshots for readers, and in the windows that are computed of them, from the
+/// start and once it has counted a packet.
+const IDLE_BYTES: u64 = 512;
+const COUNTS_BYTES: u64 = 1536;
 /// Its histograms of delays: in the lane, in two snapshots, in the one before these, and parts of
 /// ten seconds.
 const DELAYS_BYTES: u64 = 48 << 10;

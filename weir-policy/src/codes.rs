@@ -138,6 +138,8 @@ codes! {
     BAD_RSVP "W215" Error "reservations for which a deployment or its policy has no place";
     BAD_CIRCUITS "W216" Error "circuits for which no policy has a template, or that find no place";
     LARGE_PLAN "W217" Warning "a plan that some sites cannot carry";
+    BAD_AUTORATE "W218" Error "a rate that varies without order, or whose modem is not known";
+    SMALLEST_RATE "W219" Warning "at the smallest rate a class gets less than it declares";
 
     UNKNOWN_STATEMENT "W401" Error "a word that the imported language does not allow here";
     INCOMPLETE "W402" Error "an imported line that ends too early, or goes on too long";

@@ -37,23 +37,14 @@ const KEYS: &[(&str, &str)] = &[
 /// Pairs of a queueing discipline of Linux that is no scheduler of Weir and the way to its effect.
 const DISCIPLINES: &[(&str, &str)] = &[
     (
-        "cake",
-        "write `scheduler = \"htb\"`, a class for each tin, and `isolate = \"flows within srcaddr\"` \
-         in each class: `weir init` writes such a policy",
-    ),
-    (
         "fq",
         "for turns of flows write the dropper `fq-codel`; `fq` paces a sender, which a link cannot",
     ),
-    ("fq_pie", "write the dropper `fq-codel`, which takes turns among flows, with CoDel for each"),
-    ("sfb", "write `fq-codel`, or `isolate = \"flows within srcaddr\"`, against flows that flood"),
-    ("choke", "write the dropper `red`, or `fq-codel` against flows that flood"),
-    ("dualpi2", "L4S has no dropper here yet; `codel` and `red` can mark ECN"),
+    ("fq_pie", "write the dropper `fq-pie`, which takes turns among flows, with PIE for each"),
     ("pfifo_fast", "write `priq` with a class for each band"),
     ("pfifo", "write `fifo`, with `limit` in packets"),
     ("bfifo", "write `fifo`, with `limit` in bytes"),
     ("prio", "write `priq`, with a class for each band"),
-    ("ets", "write `drr`, or `htb` with priorities for the strict bands"),
     (
         "mqprio",
         "Weir has one scheduler for all queues of an interface: write `htb` with priorities",

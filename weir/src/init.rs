@@ -44,6 +44,10 @@ pub struct Init {
     /// interfaces instead: behind the translation its hosts cannot be told apart.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["inside", "outside"])]
     host: Option<String>,
+    /// The line carries now more and now less: the rates given are its usual ones, and Weir follows
+    /// it from a quarter to four times as much.
+    #[arg(long)]
+    varies: bool,
     /// The folder of the files; it is made if it does not exist.
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -65,6 +69,48 @@ struct Direction {
     name: &'static str,
     isolate: &'static str,
     fair: &'static str,
+}
+
+/// The rates of a direction of the line.
+#[derive(Clone, Copy)]
+struct Rates {
+    usual: Rate,
+    varies: bool,
+}
+
+impl Rates {
+    /// Returns the rate that the policy is written for, the percentage of it, and why it is that.
+    fn planned(self) -> (Rate, u64, String) {
+        if self.varies {
+            let why = "the least that the line carries: what it guarantees grows with the line";
+            return (self.part(1, SPREAD), 100, why.to_owned());
+        }
+        let why = format!("{PERCENT} % of the line: packets must wait here, not in the modem");
+        (self.usual, PERCENT, why)
+    }
+
+    /// Returns the table of a direction `@` that follows the line, if it varies.
+    fn table(self) -> String {
+        if !self.varies {
+            return String::new();
+        }
+        let kbit = |rate: Rate| format!("\"{} kbit/s\"", rate.bits_per_second() / 1000);
+        let (min, base, max) =
+            (self.part(1, SPREAD), self.usual, self.part(SPREAD, 1));
+        format!(
+            "\n# The rate follows what the line carries; docs/guide/variable.md explains it.\n\
+             [direction.@.autorate]\nmin = {}\nbase = {}\nmax = {}\n",
+            kbit(min),
+            kbit(base),
+            kbit(max)
+        )
+    }
+
+    fn part(self, times: u64, of: u64) -> Rate {
+        // Whole kbit/s, as the texts have them.
+        let bits = self.usual.bits_per_second() / 1000 * times / of * 1000;
+        Rate::new(bits).unwrap_or(self.usual)
+    }
 }
 
 /// The output of `--format json`.
@@ -116,16 +162,28 @@ impl Init {
         let up = asked(self.up, "The rate away from you, such as 5 Mbit/s")?;
         let link = asked(self.link, &format!("The kind of line: {}", Link::all()))?;
         let directions = if self.host.is_some() { HOST_DIRECTIONS } else { DIRECTIONS };
-        let policies = [policy(&directions[0], down, &link)?, policy(&directions[1], up, &link)?];
-        let [download, upload] = policies;
+        let rates = [down, up].map(|rate| Rates { usual: rate, varies: self.varies });
+        let [download, upload] =
+            [policy(&directions[0], rates[0], &link)?, policy(&directions[1], rates[1], &link)?];
+        let varying = rates.map(|rates| rates.table());
         let deployment = match &self.host {
-            Some(host) => fill(HOST, &[("NAME", NAME), ("HOST", &quoted(host))]),
+            Some(host) => fill(
+                HOST,
+                &[
+                    ("NAME", NAME),
+                    ("HOST", &quoted(host)),
+                    ("DOWN", &varying[0].replace("@", "download")),
+                    ("UP", &varying[1].replace("@", "upload")),
+                ],
+            ),
             None => fill(
                 DEPLOYMENT,
                 &[
                     ("NAME", NAME),
                     ("INSIDE", &quoted(&self.inside)),
                     ("OUTSIDE", &quoted(&self.outside)),
+                    ("DOWN", &varying[0].replace("@", "download")),
+                    ("UP", &varying[1].replace("@", "upload")),
                 ],
             ),
         };
@@ -253,7 +311,8 @@ where
 }
 
 /// Returns the text of the policy of a direction.
-fn policy(direction: &Direction, line: Rate, link: &Link) -> Result<String, String> {
+fn policy(direction: &Direction, rates: Rates, link: &Link) -> Result<String, String> {
+    let (line, percent, why) = rates.planned();
     let bits = line.bits_per_second();
     if bits < RATE_MIN {
         let min = Rate::new(RATE_MIN).map_or_else(String::new, |rate| rate.to_string());
@@ -264,8 +323,8 @@ fn policy(direction: &Direction, line: Rate, link: &Link) -> Result<String, Stri
         ("LINE_RATE", line.to_string()),
         ("LINK", link.word.to_owned()),
         // Rounded down to whole kbit/s.
-        ("RATE", format!("{} kbit/s", bits / 100 * PERCENT / 1000)),
-        ("PERCENT", PERCENT.to_string()),
+        ("RATE", format!("{} kbit/s", bits / 100 * percent / 1000)),
+        ("WHY", why),
         ("OVERHEAD", link.overhead.to_owned()),
         ("WHAT", link.what.to_owned()),
         ("NAME", NAME.to_owned()),
@@ -320,7 +379,7 @@ fn next_steps(names: &[String], host: Option<&str>) -> String {
 }
 
 /// The bytes of a frame on each kind of line, beside its own.
-const LINKS: [Link; 6] = [
+const LINKS: [Link; 8] = [
     Link {
         word: "fibre",
         lines: "fibre without PPPoE",
@@ -350,6 +409,18 @@ const LINKS: [Link; 6] = [
         lines: "cable",
         overhead: "\"docsis\"",
         what: "cable counts Ethernet frames with their check sequence",
+    },
+    Link {
+        word: "lte",
+        lines: "LTE and 5G",
+        overhead: "\"ethernet\"",
+        what: "mobile networks carry IP packets and headers of their own; Ethernet's cover them",
+    },
+    Link {
+        word: "starlink",
+        lines: "Starlink",
+        overhead: "\"ethernet\"",
+        what: "the dish carries Ethernet frames",
     },
     Link {
         word: "atm",
@@ -392,6 +463,8 @@ const MAIN: &str = "deployment.toml";
 const NAME: &str = "home";
 /// Of the line's rate.
 const PERCENT: u64 = 95;
+/// A line that varies carries so many times less and more than usual.
+const SPREAD: u64 = 4;
 /// Of the link's rate; these and the hosts' make the whole.
 const VOICE_PERCENT: u64 = 25;
 const HOSTS_PERCENT: u64 = 65;

@@ -20,6 +20,7 @@ use weir_control::places::{self, Found, Places, State};
 use weir_control::printable::printable;
 use weir_control::protocol::{CLASSES_DEFAULT, CLASSES_MAX, Query, Sort};
 use weir_core::packet::Unread;
+use weir_core::units::Rate;
 use weir_link::status::{
     ClassStatus, FaultStatus, LaneStatus, PolicyStatus, PortStatus, Processes, Status as LinkStatus,
 };
@@ -440,6 +441,10 @@ fn policy(lane: &LaneStatus) -> String {
         let PolicyStatus { identity, scheduler, age_ns, .. } = &lane.policy;
         let age = age(*age_ns as f64 / 1e3);
         let _ = writeln!(text, "policy {identity} ({scheduler}), in force for {age}");
+        if let Some(varies) = &lane.autorate {
+            let rate = Rate::new(varies.rate_bps).unwrap_or(Rate::MIN);
+            let _ = writeln!(text, "rate {rate}: {}", varies.text());
+        }
     }
     if none + one + more > 0 {
         let _ = writeln!(

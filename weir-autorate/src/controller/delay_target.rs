@@ -48,7 +48,7 @@ impl Controller for DelayTarget {
         let Some(delay) = measure.delay else { return keep };
         let target = limits.target();
         // Less comes through than is sent: a queue grows, before its delay has shown.
-        let grows = measure.through.is_some_and(|through| through / 3 < measure.sent / 4);
+        let grows = is_short(measure, 75);
         let is_late = delay > target || grows && delay > part(target, 2);
         if !is_late && !self.is_lossy(measure, rate) {
             if self.risen.is_some() && delay <= part(target, 2) {
@@ -94,14 +94,24 @@ impl DelayTarget {
     /// Lowers the rate to what came through, less what empties the queue.
     fn cut(&mut self, limits: &Limits, rate: Rate, measure: &Measure, delay: Duration) -> Decision {
         let bits = rate.bits_per_second();
-        let through = measure.through.unwrap_or(bits).min(bits).max(1);
+        let is_full = measure.is_limited || measure.sent / 9 >= bits / 10;
+        // Upwards it is known what was sent: a queue to which that did not add is another's.
+        let is_short = is_short(measure, 90);
+        let is_own = match measure.offered {
+            Some(offered) => is_short || is_full && offered / 7 >= bits / 10,
+            None => true,
+        };
+        if !is_own {
+            return Decision { rate, reason: Reason::Steady, rebase: false };
+        }
+        // What came through is the modem's rate if more was sent, or more is wanted.
+        let is_known = measure.offered.is_none() || is_short;
+        let through = measure.through.filter(|_| is_known).unwrap_or(bits).min(bits).max(1);
         let surplus = delay.as_nanos().saturating_sub(limits.target().as_nanos() / 2);
         let share = (surplus.saturating_mul(1000) / DRAIN.as_nanos()).clamp(CUT_MIN, CUT_MAX);
         let to = through.saturating_mul(1000 - share) / 1000;
-        let is_used = measure.is_limited || measure.sent / 9 >= bits / 10;
-        // What came through may be less than the modem could take, if nobody sent more.
-        let floor = if is_used { bits / 2 } else { bits - bits / 10 };
-        let floor = floor.max(1);
+        // What came down may be less than the modem could take, if nobody sent more.
+        let floor = if is_full || is_short { bits / 2 } else { bits - bits / 10 }.max(1);
         let most = scaled(rate, 1000 - CUT_MIN, 1000).bits_per_second();
         let to = to.clamp(floor, most.max(floor));
         if self.cuts == 0 {
@@ -165,8 +175,10 @@ impl DelayTarget {
     fn stand(&mut self, measure: &Measure, rate: Rate) {
         let delay = measure.delay.unwrap_or_default();
         self.least = if self.risen.is_none() { delay } else { self.least.min(delay) };
-        if self.risen.is_none() || !is_below(measure.through, rate, 102) {
-            self.knee = measure.through.unwrap_or(rate.bits_per_second());
+        let is_known = is_short(measure, 90) || !is_below(measure.through, rate, 102);
+        if self.risen.is_none() || is_known {
+            let through = measure.through.filter(|_| is_known || measure.offered.is_none());
+            self.knee = through.unwrap_or(rate.bits_per_second());
         }
         self.risen = self.risen.or(Some(measure.at));
     }
@@ -179,6 +191,12 @@ impl DelayTarget {
         let stands = self.least.as_nanos() / 4 > self.delay.as_nanos() / 5;
         is_long && self.cuts >= 2 && is_low && measure.is_limited && stands
     }
+}
+
+/// Returns whether less came through than so many percent of what was sent a round trip before.
+fn is_short(measure: &Measure, percent: u64) -> bool {
+    let both = measure.through.zip(measure.offered);
+    both.is_some_and(|(through, offered)| through / percent < offered / 100)
 }
 
 /// Returns whether what came through is less than so many percent of the rate.

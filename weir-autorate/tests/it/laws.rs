@@ -32,6 +32,7 @@ fn draw_measure(random: &mut Random, at: Instant) -> Measure {
         flows: random.below(1000),
         sent: wild(random),
         through: maybe(random).then(|| wild(random)),
+        offered: maybe(random).then(|| wild(random)),
         is_limited: maybe(random),
         is_lossy: !maybe(random),
     }

@@ -37,15 +37,7 @@ impl DropperDiscipline for Choke {
     const DESCRIPTOR: DropperDescriptor = DropperDescriptor {
         keyword: "choke",
         summary: "Drops an arriving packet with one of its own flow, drawn from the queue.",
-        parameters: &[
-            limit("1000 packets"),
-            ROWS[0],
-            ROWS[1],
-            ROWS[2],
-            ROWS[3],
-            ROWS[4],
-            ECN,
-        ],
+        parameters: &[limit("1000 packets"), ROWS[0], ROWS[1], ROWS[2], ROWS[3], ROWS[4], ECN],
         sources: &["choke00", "linux sch_choke", "algorithms §9.12"],
     };
 

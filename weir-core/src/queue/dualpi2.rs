@@ -1,14 +1,15 @@
-//! DualPI2: a low-latency and a classic queue in one leaf, with one control law [rfc9332 appendix A;
-//! linux sch_dualpi2] [algorithms §9.15].
+//! DualPI2: a low-latency and a classic queue in one leaf, with one control law [rfc9332 appendix
+//! A; linux sch_dualpi2] [algorithms §9.15].
 //!
 //! Packets with ECT(1) or CE go to the low-latency queue, all others to the classic one; `pair.rs`
 //! has their turns. Every `update` the base probability *p* moves by `alpha` times the distance of
 //! the longer of both queues' delays from `target` and `beta` times its change. A classic packet is
-//! dropped, or marked if it can be, with the probability *p*²; a packet of the other queue is marked
-//! with `coupling` times *p*, so that senders that answer each mark get as much as those that answer
-//! drops by a square root. The low-latency queue has a threshold of its own beside that: from a
-//! delay of `step` on the probability rises over `ramp` to certainty; without a ramp, every packet
-//! above the step is marked. When `coupling` times *p* reaches certainty both queues drop with *p*².
+//! dropped, or marked if it can be, with the probability *p*²; a packet of the other queue is
+//! marked with `coupling` times *p*, so that senders that answer each mark get as much as those
+//! that answer drops by a square root. The low-latency queue has a threshold of its own beside
+//! that: from a delay of `step` on the probability rises over `ramp` to certainty; without a ramp,
+//! every packet above the step is marked. When `coupling` times *p* reaches certainty both queues
+//! drop with *p*².
 //!
 //! `rules` says where the two sources differ: see [`Rules`]. There is no timer: due steps are taken
 //! when a packet arrives or leaves, each with the delays at its own instant.
@@ -62,10 +63,10 @@ struct Law {
     drops_on_overload: bool,
 }
 
-/// Where Linux and the appendix of RFC 9332 differ: the appendix adds likelihoods up until they make
-/// a mark, computes without loss, and lets each packet decide; Linux draws at random, with gains and
-/// probabilities in 32 bits, and drops or marks nothing by the base probability while fewer than two
-/// largest packets wait.
+/// Where Linux and the appendix of RFC 9332 differ: the appendix adds likelihoods up until they
+/// make a mark, computes without loss, and lets each packet decide; Linux draws at random, with
+/// gains and probabilities in 32 bits, and drops or marks nothing by the base probability while
+/// fewer than two largest packets wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rules {
     Rfc9332,
@@ -301,7 +302,7 @@ impl State {
         let moved = match law.rules {
             Rules::Rfc9332 => {
                 let gained = i128::from(law.alpha) * above + i128::from(law.beta) * change;
-                (gained << 40) / SECOND << 8
+                ((gained << 40) / SECOND) << 8
             }
             Rules::Linux => {
                 let gained = law.scaled(law.alpha) * above + law.scaled(law.beta) * change;

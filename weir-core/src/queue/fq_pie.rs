@@ -388,8 +388,7 @@ mod tests {
     #[test]
     fn a_flow_that_is_idle_forgets_and_may_burst_again() {
         let law = &built(&[], &[]).0.law;
-        let mut control =
-            Control { probability: ONE / 2, burst: 0, sum: 5, ..Control::default() };
+        let mut control = Control { probability: ONE / 2, burst: 0, sum: 5, ..Control::default() };
         (0..2_000).for_each(|_| control.step(law, 0));
         assert_eq!((control.probability, control.burst, control.sum), (0, BURST, 0));
         // While packets wait that none leaves, it does not decay by its own.

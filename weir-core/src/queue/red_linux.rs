@@ -39,7 +39,7 @@ pub(super) struct Average {
     idle_since: Option<Instant>,
 }
 
-/// What the average means for a packet that arrives.
+/// The consequence of the average for a packet that arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
     Pass,
@@ -88,8 +88,7 @@ impl Plan {
 
 impl Average {
     /// The average of a queue that was always empty.
-    pub(super) const EMPTY: Average =
-        Average { scaled: 0, count: -1, drawn: 0, idle_since: None };
+    pub(super) const EMPTY: Average = Average { scaled: 0, count: -1, drawn: 0, idle_since: None };
 
     /// Counts a packet that arrives behind `waiting` others.
     pub(super) fn arrived(&mut self, plan: &Plan, now: Instant, waiting: u64) {
@@ -249,9 +248,8 @@ mod tests {
         let mut random = Random::new(3, 0);
         for (packets, least, most) in [(100, 8_500, 11_500), (150, 17_000, 23_000), (50, 0, 0)] {
             let mut average = Average { scaled: packets << 6, ..Average::EMPTY };
-            let drops = (0..200_000)
-                .filter(|_| average.draw(&plan, &mut random) == Action::Early)
-                .count();
+            let drops =
+                (0..200_000).filter(|_| average.draw(&plan, &mut random) == Action::Early).count();
             // Evenly spread draws come twice as often as independent ones.
             assert!((least..=most).contains(&(drops / 2)), "{packets}: {drops}");
         }

@@ -3,14 +3,14 @@
 //!
 //! A packet's flow leads to a bin on each of eight levels of sixteen. A bin counts its waiting
 //! packets; if a packet arrives and finds `target` there, the bin's probability rises, and it falls
-//! if it finds none. A flow that does not yield fills all its bins, and others share at most some of
-//! them, so that the smallest probability of their bins stays low. A flow all of whose bins are at
-//! certainty is *inelastic*: its packets pass at `penalty_rate` only. Every `rehash` a second set of
-//! bins with another hash takes over, which inelastic flows fill for `warmup` before.
+//! if it finds none. A flow that does not yield fills all its bins, and others share at most some
+//! of them, so that the smallest probability of their bins stays low. A flow all of whose bins are
+//! at certainty is *inelastic*: its packets pass at `penalty_rate` only. Every `rehash` a second
+//! set of bins with another hash takes over, which inelastic flows fill for `warmup` before.
 //!
 //! Flows are the same if their hashes of 16 bits are. Probabilities are in 2^-16. Invariant: bins
-//! count the packets in `waiting`, which are those of the leaf but for packets that a change brought;
-//! these leave first.
+//! count the packets in `waiting`, which are those of the leaf but for packets that a change
+//! brought; these leave first.
 
 use super::lateness::ECN_ON;
 use super::{
@@ -303,7 +303,7 @@ const LEVELS: usize = 8;
 const BINS: usize = 16;
 /// Probability 1, nearly.
 const CERTAIN: u16 = u16::MAX;
-/// What `tc` writes for its defaults.
+/// The defaults of `tc`.
 const INCREMENT: u16 = 33;
 const DECREMENT: u16 = 3;
 /// Bins count in 16 bits.

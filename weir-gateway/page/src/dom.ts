@@ -80,6 +80,12 @@ export function choice(
   return h("label", { class: "choice" }, h("span", {}, label), select);
 }
 
+/** Writes a value and what it becomes; a narrow cell breaks behind the arrow only. */
+export function beforeAfter(before: string, after: Child): HTMLSpanElement {
+  const whole = (...children: Child[]) => h("span", { class: "whole" }, ...children);
+  return h("span", {}, whole(`${before} →`), " ", whole(after));
+}
+
 /** Makes a table with a caption that only screen readers say, unless `shown`. */
 export function table(caption: string, head: string[], rows: Child[][]): HTMLTableElement {
   const cells = (row: Child[]) =>

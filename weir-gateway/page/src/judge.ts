@@ -139,8 +139,8 @@ export function lostInTrouble(
   offered: number,
   drops: ReadonlyMap<string, number>,
 ): number {
-  const share = one.share_bps ?? Infinity;
-  if (offered > share) return 0;
+  // Whose share is not known may be over it.
+  if (one.share_bps === null || offered > one.share_bps) return 0;
   let sum = 0;
   for (const [reason, pps] of drops) if (!MAY_DROP.has(reason)) sum += pps;
   return sum;
@@ -175,8 +175,9 @@ export function markOf(
   }
   const share = one.share_bps ?? null;
   const words = `${one.name} gets ${percent(part)} of the ${rate(offered)} that it is offered.`;
-  if (share !== null && one.leaf && part < LITTLE && sent < LITTLE * share) {
-    return { level: Level.Short, figure, words: `${words} Its share is ${rate(share)}.` };
+  if (one.leaf && part < LITTLE && sent < LITTLE * (share ?? Infinity)) {
+    const of = share === null ? "Its share is not known." : `Its share is ${rate(share)}.`;
+    return { level: Level.Short, figure, words: `${words} ${of}` };
   }
   return { level: Level.Well, figure, words };
 }

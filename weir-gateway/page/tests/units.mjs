@@ -161,6 +161,9 @@ async function judged() {
     [7, 0, 0],
     "only what is within its share and not meant is trouble",
   );
+  const unknown = { ...one, share_bps: null };
+  equal(lostInTrouble(unknown, 5e6, new Map([["full", 7]])), 0, "a share that is not known");
+  equal(markOf(unknown, [], (field) => ({ ...values, sent: 1e6 })[field], 0).level, Level.Short);
   const level = (more, lost) =>
     markOf(one, [], (field) => ({ ...values, ...more })[field], lost).level;
   equal(level({}, 7), Level.Trouble);

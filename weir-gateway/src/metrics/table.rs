@@ -69,6 +69,18 @@ pub(super) const LANES: &[Family<LaneStatus>] = families! {
         |lane, out| out.value(seconds(lane.policy.age_ns));
     Gauge "weir_policy_rate_bits_per_second" "bits_per_second" "The rate of the policy's link.",
         |lane, out| out.value(lane.policy.rate_bps);
+    Gauge "weir_autorate_bits_per_second" "bits_per_second" "The rate that follows the line, by reason.",
+        |lane, out| {
+            let varies = lane.autorate.iter();
+            varies.for_each(|varies| out.labelled("reason", &varies.reason, varies.rate_bps));
+        };
+    Gauge "weir_autorate_delay_seconds" "seconds" "How long frames wait behind the link.",
+        |lane, out| {
+            let delay = lane.autorate.as_ref().and_then(|varies| varies.delay_us);
+            delay.into_iter().for_each(|delay| out.value(delay / 1e6));
+        };
+    Gauge "weir_autorate_flows" "" "Flows that tell how long frames wait behind the link.",
+        |lane, out| lane.autorate.iter().for_each(|varies| out.value(varies.flows));
     Counter "weir_backlogged_classes_found" "" "How many classes had frames inside, when asked.",
         |lane, out| {
             let found = lane.found;

@@ -178,7 +178,8 @@ impl Tape {
                         let text = format!("{}: the run loop stalled", way.direction);
                         ((*before).max(*served), "stall", "warning", text)
                     }
-                    Event::DropOlder { .. } => continue,
+                    // A rate that follows a line changes many times a second.
+                    Event::DropOlder { .. } | Event::Rate(..) => continue,
                 };
                 marks.push((at, shown::mark(wall_ms(self.head.epoch_ns, at), (kind, level), text)));
             }

@@ -80,6 +80,7 @@ const SCHEDULERS: &[(&str, Write)] = &[
     ("drr", drr),
     ("qfq-plus", qfq),
     ("priq", priq),
+    ("ets", ets),
     ("tbf", single),
     ("fifo", single),
 ];
@@ -246,41 +247,80 @@ fn flat(
 /// Bands in the order of priorities; leaves of one priority, which alternate in Weir, get
 /// consecutive bands.
 fn priq(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
+    let priority = |class: &ClassSpec| class.params.number("priority").unwrap_or(1);
+    let mut classes = writer.downward_owned();
+    classes.sort_by_key(|(_, class)| std::cmp::Reverse(priority(class)));
+    lose_turns(&classes, priority, writer);
+    let kind = format!("prio bands {}", classes.len().clamp(2, BANDS_MAX));
+    banded(&classes, &kind, writer)
+}
+
+/// Strict bands in the order of priorities, and then those that share.
+fn ets(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
+    let packet = writer.packet();
+    let priority = |class: &ClassSpec| class.params.number("priority").unwrap_or(0);
+    let mut classes = writer.downward_owned();
+    classes.sort_by_key(|(_, class)| std::cmp::Reverse(priority(class)));
+    let strict = classes.partition_point(|(_, class)| priority(class) > 0);
+    lose_turns(&classes[..strict], priority, writer);
+    let bands = classes.len().clamp(1, BANDS_MAX);
+    let mut kind = format!("ets bands {bands} strict {}", strict.min(bands));
+    let shares = classes[strict..].iter().take(bands.saturating_sub(strict));
+    for (at, (_, class)) in shares.enumerate() {
+        let quantum = class.params.bytes("quantum").map_or(packet, Bytes::get);
+        let word = if at == 0 { " quanta" } else { "" };
+        kind.push_str(&format!("{word} {quantum}"));
+    }
+    banded(&classes, &kind, writer)
+}
+
+/// Records the classes that have the priority of the one before them.
+fn lose_turns(
+    classes: &[(ClassId, ClassSpec)],
+    priority: impl Fn(&ClassSpec) -> u64,
+    writer: &mut Writer<'_>,
+) {
+    for pair in classes.windows(2) {
+        if priority(&pair[0].1) == priority(&pair[1].1) {
+            let why =
+                "classes of one priority take turns in Weir; in the kernel the first precedes";
+            writer.lose(format!("priority of class `{}`", pair[1].1.name), why);
+        }
+    }
+}
+
+/// A discipline whose classes are bands in this order, below the shaper.
+fn banded(
+    classes: &[(ClassId, ClassSpec)],
+    kind: &str,
+    writer: &mut Writer<'_>,
+) -> Vec<ExportedClass> {
     writer.shaper();
     writer.root = "10:";
     let device = writer.device;
-    let mut classes = writer.downward_owned();
-    let priority = |class: &ClassSpec| class.params.number("priority").unwrap_or(1);
-    classes.sort_by_key(|(_, class)| std::cmp::Reverse(priority(class)));
-    let bands = classes.len().clamp(2, BANDS_MAX);
     let default = writer.default_class();
-    let place = classes.iter().position(|(id, _)| *id == default).unwrap_or(0).min(bands - 1);
+    let place = classes.iter().position(|(id, _)| *id == default).unwrap_or(0).min(BANDS_MAX - 1);
     let map = vec![place.to_string(); BANDS_MAX].join(" ");
-    writer.command(format!(
-        "qdisc add dev {device} parent 1:1 handle 10: prio bands {bands} priomap {map}"
-    ));
+    writer.command(format!("qdisc add dev {device} parent 1:1 handle 10: {kind} priomap {map}"));
     let mut exported = Vec::new();
-    let mut above = None;
-    for (band, (id, class)) in classes.into_iter().enumerate() {
-        if above.replace(priority(&class)) == Some(priority(&class)) {
-            let why =
-                "classes of one priority take turns in Weir; in the kernel the first precedes";
-            writer.lose(format!("priority of class `{}`", class.name), why);
-        }
+    for (band, (id, class)) in classes.iter().enumerate() {
         if band >= BANDS_MAX {
             let why = format!("the kernel has {BANDS_MAX} bands; the class shares the last one");
             writer.lose(format!("class `{}`", class.name), why);
         }
         let own = format!("10:{:x}", band.min(BANDS_MAX - 1) + 1);
         writer.named(&own, &class.name);
-        let row = writer.exported(id, own);
+        let row = writer.exported(*id, own);
         exported.push(row);
     }
     exported
 }
 
-/// One queue behind one bucket.
+/// One queue behind one bucket, or a cake, which shapes by itself.
 fn single(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
+    if let Some(exported) = cake(writer) {
+        return exported;
+    }
     let tree = &writer.policy.link.tree;
     let params = tree.params();
     let rate = params.rate("rate").map_or(writer.rate(), |rate| rate.bits_per_second());
@@ -308,6 +348,28 @@ fn single(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
         exported.push(row);
     }
     exported
+}
+
+/// A cake at the root, if it is the only queue and its rate is that of the link.
+fn cake(writer: &mut Writer<'_>) -> Option<Vec<ExportedClass>> {
+    let policy = writer.policy;
+    let link = &policy.link;
+    let plan = link.queues.first().filter(|plan| {
+        let own = plan.params.rate("rate").is_none_or(|rate| rate == link.tree.rate());
+        plan.dropper == "cake" && own && plan.params.flag("unlimited") != Some(true)
+    })?;
+    if link.scheduler != "fifo" || link.queues.len() > 1 {
+        return None;
+    }
+    let (id, name) = (writer.default_class(), policy.leaf_name(policy.default.leaf).to_owned());
+    let words = tc_queues::cake_words(&name, plan, writer);
+    let (device, rate, overhead) = (writer.device, writer.rate(), writer.cake_overhead());
+    writer.named("1:0", &name);
+    writer.command(format!(
+        "qdisc add dev {device} root handle 1: cake bandwidth {rate}bit{words}{overhead}"
+    ));
+    let row = writer.exported(id, "1:0".to_owned());
+    Some(vec![ExportedClass { leaf: false, ..row }])
 }
 
 /// Minor numbers below this are classes'; the next is that of an added top class.

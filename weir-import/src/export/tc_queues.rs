@@ -5,7 +5,7 @@ use super::writer::Writer;
 use weir_core::packet::FlowKey;
 use weir_core::parameter::{Params, Value};
 use weir_core::queue::{Limit, QueuePlan};
-use weir_core::units::{Bytes, Quantity};
+use weir_core::units::{Bytes, Quantity, Rate};
 
 /// Writes the queues below their classes.
 pub(super) fn write(writer: &mut Writer<'_>, classes: &[ExportedClass]) {
@@ -35,12 +35,26 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         }
         "fq-codel" => fq_codel(name, plan, writer),
         "isolate" => isolate(name, plan, writer),
+        "cake" => cake(name, plan, writer),
         "sfq" => sfq(name, plan, writer),
         "codel" => keys("codel", params, CODEL) + &ecn(params, false),
         "pie" => {
             let bytes = if params.flag("bytes").unwrap_or(true) { " bytemode" } else { "" };
             keys("pie", params, PIE) + &ecn(params, false) + bytes
         }
+        "fq-pie" => {
+            lose_hash(name, plan, writer);
+            let bytes = if params.flag("bytes") == Some(true) { " bytemode" } else { "" };
+            keys("fq_pie", params, FQ_PIE) + &ecn(params, false) + bytes
+        }
+        "choke" => choke(name, plan, writer),
+        "sfb" => {
+            if params.flag("ecn") == Some(false) {
+                writer.lose(format!("`ecn` of class `{name}`"), "the kernel's queue marks");
+            }
+            keys("sfb", params, SFB)
+        }
+        "dualpi2" => dualpi2(name, params, writer),
         dropper => {
             if dropper != "tail" {
                 let why =
@@ -57,10 +71,7 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
 
 fn fq_codel(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
     let params = &plan.params;
-    if plan.flow_key() != FlowKey::Connection {
-        let why = "the kernel's queue separates connections, not hosts";
-        writer.lose(format!("hash of class `{name}`"), why);
-    }
+    lose_hash(name, plan, writer);
     if params.choice("rules") == Some("rfc8290") {
         writer.lose(format!("`rules` of class `{name}`"), "the kernel has its own");
     }
@@ -69,6 +80,49 @@ fn fq_codel(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         writer.lose(format!("quantum of class `{name}`"), "the kernel raises it to 256 B");
     }
     keys("fq_codel", params, FQ_CODEL) + &ecn(params, true)
+}
+
+fn lose_hash(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) {
+    if plan.flow_key() != FlowKey::Connection {
+        let why = "the kernel's queue separates connections, not hosts";
+        writer.lose(format!("hash of class `{name}`"), why);
+    }
+}
+
+/// tc computes weight and pause from a burst and a bandwidth.
+fn choke(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
+    let params = &plan.params;
+    let number = |key, default| params.number(key).unwrap_or(default);
+    let (min, weight) = (number("min", 83), number("weight", 64));
+    let usual = Rate::new(writer.rate())
+        .map_or(1, |rate| rate.transmit_time(Bytes::new(1000)).as_nanos() << weight.max(1).ilog2());
+    let pause = params.duration("halves").map_or(usual, |time| time.as_nanos());
+    let found = crate::import::tc_burst_of(weight, min, pause);
+    let (burst, bandwidth) = found.unwrap_or_else(|| {
+        let why = "tc computes it from a burst, and none gives this one";
+        writer.lose(format!("`weight` of class `{name}`"), why);
+        (min + 1, writer.rate())
+    });
+    let marks = if params.flag("ecn") == Some(true) { " ecn" } else { "" };
+    keys("choke", params, CHOKE) + &format!(" burst {burst} bandwidth {bandwidth}bit{marks}")
+}
+
+fn dualpi2(name: &str, params: &Params, writer: &mut Writer<'_>) -> String {
+    for (key, is_lost, why) in [
+        ("rules", params.choice("rules") != Some("linux"), "the kernel has its own"),
+        ("ramp", params.duration("ramp").is_some(), "the kernel has a step only"),
+        ("nqb", params.flag("nqb") == Some(true), "a filter of the kernel's would choose them"),
+    ] {
+        if is_lost {
+            writer.lose(format!("`{key}` of class `{name}`"), why);
+        }
+    }
+    let gain = |key, default| params.number(key).unwrap_or(default) as f64 / 256.0;
+    let ect = if params.choice("identifier") == Some("ect") { "any_ect" } else { "l4s_ect" };
+    let marks = params.choice("overload") == Some("mark");
+    let overload = if marks { "overflow" } else { "drop_on_overload" };
+    keys("dualpi2", params, DUALPI2)
+        + &format!(" alpha {:.6} beta {:.6} {ect} {overload}", gain("alpha", 41), gain("beta", 819))
 }
 
 fn isolate(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
@@ -84,12 +138,45 @@ fn isolate(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
     keys("fq_codel", &plan.params, FQ_CODEL) + &ecn(&plan.params, true)
 }
 
+/// Writes a cake below a class, whose rate it shapes to as well, so the class should have no more.
+fn cake(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
+    let rate = plan.params.rate("rate").map_or(writer.rate(), |rate| rate.bits_per_second());
+    let unlimited = plan.params.flag("unlimited") == Some(true);
+    let shaper = match unlimited {
+        true => "unlimited".to_owned(),
+        false => format!("bandwidth {rate}bit"),
+    };
+    if !unlimited && rate < writer.rate() {
+        let why = "the kernel's cake also holds the class to this rate";
+        writer.lose(format!("rate of the queue of class `{name}`"), why);
+    }
+    format!("cake {shaper}{} raw", cake_words(name, plan, writer))
+}
+
+/// Returns the words for tins, flows, times and memory.
+pub(super) fn cake_words(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
+    let params = &plan.params;
+    if params.value("limit").is_some() {
+        let why = "the kernel's cake has a limit of memory alone";
+        writer.lose(format!("limit of class `{name}`"), why);
+    }
+    let time = |name, default| params.duration(name).map_or(default, |time| time.as_nanos() / 1000);
+    let (target, interval) = (time("target", 5_000), time("interval", 100_000));
+    if target != (interval / 20).max(1) {
+        let why = "tc sets it to a twentieth of the interval";
+        writer.lose(format!("target of class `{name}`"), why);
+    }
+    let tins = params.choice("tins").unwrap_or("diffserv3");
+    let hash = params.choice("hash").unwrap_or("triple-isolate");
+    let memory = params.bytes("memory");
+    let memory = memory.map_or(String::new(), |bytes| format!(" memlimit {}b", bytes.get()));
+    let wash = if params.flag("wash") == Some(true) { "wash" } else { "nowash" };
+    format!(" {tins} {hash} rtt {interval}us{memory} {wash} nonat no-ack-filter split-gso")
+}
+
 fn sfq(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
     let params = &plan.params;
-    if plan.flow_key() != FlowKey::Connection {
-        let why = "the kernel's queue separates connections, not hosts";
-        writer.lose(format!("hash of class `{name}`"), why);
-    }
+    lose_hash(name, plan, writer);
     if params.number("divisor").is_some_and(|divisor| !divisor.is_power_of_two()) {
         writer
             .lose(format!("divisor of class `{name}`"), "the kernel refuses all but powers of two");
@@ -106,6 +193,12 @@ fn keys(kind: &str, params: &Params, rows: &[Row]) -> String {
     let mut text = kind.to_owned();
     for (name, word, default) in rows {
         let value = match params.value(name) {
+            Some(Value::Quantity(Quantity::Duration(time))) if MILLIS.contains(word) => {
+                (time.as_nanos() / 1_000_000).to_string()
+            }
+            Some(Value::Quantity(Quantity::Share(share))) => {
+                format!("{:.6}", f64::from(share.ppb()) / 1e9)
+            }
             Some(Value::Quantity(Quantity::Duration(time))) => {
                 format!("{}us", time.as_nanos() / 1000)
             }
@@ -154,6 +247,43 @@ const PIE: &[Row] = &[
     ("update", "tupdate", "15000us"),
     ("alpha", "alpha", "2"),
     ("beta", "beta", "20"),
+];
+const FQ_PIE: &[Row] = &[
+    ("limit", "limit", "10240"),
+    ("flows", "flows", "1024"),
+    ("quantum", "quantum", "1514"),
+    ("target", "target", "15000us"),
+    ("update", "tupdate", "15000us"),
+    ("alpha", "alpha", "2"),
+    ("beta", "beta", "20"),
+    ("ecn_max", "ecn_prob", "10"),
+];
+const CHOKE: &[Row] = &[
+    ("limit", "limit", "1000"),
+    ("min", "min", "83"),
+    ("max", "max", "250"),
+    ("pmax", "probability", "0.02"),
+];
+const SFB: &[Row] = &[
+    ("limit", "limit", "1000"),
+    ("max", "max", "25"),
+    ("target", "target", "20"),
+    ("increment", "increment", "0.0005"),
+    ("decrement", "decrement", "0.00005"),
+    ("penalty_rate", "penalty_rate", "10"),
+    ("penalty_burst", "penalty_burst", "20"),
+    ("rehash", "rehash", "600000"),
+    ("warmup", "db", "60000"),
+];
+/// Words of `sfb` that count in milliseconds.
+const MILLIS: [&str; 2] = ["rehash", "db"];
+const DUALPI2: &[Row] = &[
+    ("limit", "limit", "10000"),
+    ("target", "target", "15000us"),
+    ("update", "tupdate", "16000us"),
+    ("coupling", "coupling_factor", "2"),
+    ("step", "step_thresh", "1000us"),
+    ("protection", "classic_protection", "10"),
 ];
 /// The packet size by which a queue in bytes is converted.
 const TYPICAL: u64 = 500;

@@ -61,7 +61,7 @@ fn nested(words: &mut Words, reading: &mut Reading, depth: usize) -> Option<Acti
         "tbmeter" => {
             let bucket = bucket(words, reading)?;
             let outcomes = several(&["in", "out"], words, reading, depth)?;
-            let keys = vec![bucket.keys(["rate", "depth"]), vec![lazy()]].concat();
+            let keys = [bucket.keys(["rate", "depth"]), vec![lazy()]].concat();
             Action::Meter(Meter { keys, outcomes, bucket: Some(bucket) })
         }
         "trtcm" => {

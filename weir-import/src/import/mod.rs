@@ -198,6 +198,12 @@ pub(crate) fn tc_burst(burst: u64, rate: u64) -> u64 {
     tc::units::written_burst(burst, rate)
 }
 
+/// Returns the burst and the bandwidth in bit/s by which `tc` computes the weight of an average and
+/// the pause that halves it, in nanoseconds.
+pub(crate) fn tc_burst_of(weight: u64, min: u64, pause: u64) -> Option<(u64, u64)> {
+    tc::queues::burst_of(weight, min, pause)
+}
+
 /// The languages in the order of the help.
 pub const LANGUAGES: &[Language] = &[
     altq::LANGUAGE,

@@ -51,6 +51,8 @@ enum Value {
     Seconds(&'static str),
     /// This word, and the value as it is.
     Plain(&'static str),
+    /// This word, and the words of the value.
+    List(&'static str),
     /// The first word for yes, the second for no.
     Flag(&'static str, &'static str),
     /// The word beside the value.
@@ -209,6 +211,10 @@ impl Value {
                 ("a time such as 10s", pair(name, time))
             }
             Self::Plain(name) => ("a value", pair(name, Some(text.to_owned()))),
+            Self::List(name) => {
+                let words = std::iter::once(*name).chain(text.split_whitespace());
+                ("values", Some(words.map(|word| one(word.to_owned())).collect()))
+            }
             Self::Flag(yes, no) => {
                 let is = |list: &[&str]| list.iter().any(|word| text.eq_ignore_ascii_case(word));
                 let word = if is(&YES) { Some(*yes) } else { is(&NO).then_some(*no) };
@@ -330,6 +336,12 @@ const TIMES: [(&[&str], u64); 6] = [
     (&["m", "min", "minute", "minutes"], 60_000_000_000),
     (&["h", "hr", "hour", "hours"], 3_600_000_000_000),
 ];
+const BANDS: [Key; 4] = [
+    ("Bands", Value::Plain("bands")),
+    ("StrictBands", Value::Plain("strict")),
+    ("QuantumBytes", Value::List("quanta")),
+    ("PriorityMap", Value::List("priomap")),
+];
 const PACKETS: Key = ("PacketLimit", Value::Plain("limit"));
 const BYTES: Key = ("LimitBytes", Value::Size("limit"));
 const CODEL: [Key; 4] = [
@@ -450,7 +462,7 @@ const SECTIONS: [Kind; 27] = [
     lost("NetworkEmulator", "netem"),
     lost("FlowQueuePIE", "fq_pie"),
     lost("StochasticFairBlue", "sfb"),
-    lost("EnhancedTransmissionSelection", "ets"),
+    qdisc("EnhancedTransmissionSelection", "ets", &BANDS),
     lost("GenericRandomEarlyDetection", "gred"),
     lost("FairQueueing", "fq"),
     lost("TrivialLinkEqualizer", "teql0"),

@@ -224,6 +224,27 @@ fn schedulers_below_a_shaper() {
     );
     check(
         Filters::Flower,
+        &link("ets"),
+        &[
+            (
+                "priority = 5",
+                "qdisc add dev eth0 parent 1:1 handle 10: ets bands 2 strict 1 quanta 1514 priomap 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+                &[],
+            ),
+            (
+                "quantum = '3 kB'",
+                "qdisc add dev eth0 parent 1:1 handle 10: ets bands 2 strict 0 quanta 3000 1514 priomap 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+                &[],
+            ),
+            (
+                "priority = 2\n[class.c]\npriority = 2",
+                "qdisc add dev eth0 parent 1:1 handle 10: ets bands 3 strict 2 quanta 1514 priomap 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2",
+                &[("priority of class `c`", "take turns")],
+            ),
+        ],
+    );
+    check(
+        Filters::Flower,
         &link("priq"),
         &[
             (
@@ -335,6 +356,20 @@ fn queues_of_classes() {
                 &[("`isolate` of class `a`", "hashes are equal")],
             ),
             (
+                "dropper = 'cake', unlimited = true, tins = 'diffserv4', wash = true, memory = '1 MB'",
+                "qdisc add dev eth0 parent 1:1 cake unlimited diffserv4 triple-isolate rtt 100000us memlimit 1000000b wash nonat no-ack-filter split-gso raw",
+                &[],
+            ),
+            (
+                "dropper = 'cake', hash = 'dual-srchost', rate = '3 Mbit/s', target = '9 ms', limit = '70 packets'",
+                "qdisc add dev eth0 parent 1:1 cake bandwidth 3000000bit diffserv3 dual-srchost rtt 100000us nowash nonat no-ack-filter split-gso raw",
+                &[
+                    ("rate of the queue of class `a`", "also holds"),
+                    ("limit of class `a`", "memory alone"),
+                    ("target of class `a`", "a twentieth"),
+                ],
+            ),
+            (
                 "dropper = 'fq-codel', quantum = '255 B', rules = 'rfc8290'",
                 "qdisc add dev eth0 parent 1:1 fq_codel limit 10240 flows 1024 quantum 255 target 5000us interval 100000us memory_limit 32000000 ecn",
                 &[("`rules` of class `a`", "has its own"), ("quantum of class `a`", "256 B")],
@@ -373,6 +408,40 @@ fn queues_of_classes() {
                 "dropper = 'pie', bytes = false, alpha = 3, beta = 30, update = '30 ms', ecn = true",
                 "qdisc add dev eth0 parent 1:1 pie limit 1000 target 15000us tupdate 30000us alpha 3 beta 30 ecn",
                 &[],
+            ),
+            (
+                "dropper = 'fq-pie', quantum = '3 kB', ecn = true, ecn_max = 20, bytes = true",
+                "qdisc add dev eth0 parent 1:1 fq_pie limit 10240 flows 1024 quantum 3000 target 15000us tupdate 15000us alpha 2 beta 20 ecn_prob 20 ecn bytemode",
+                &[],
+            ),
+            (
+                "dropper = 'choke', limit = '300 packets', min = 20, max = 60, pmax = '10 %', weight = 32, halves = '1312389763 ns', ecn = true",
+                "qdisc add dev eth0 parent 1:1 choke limit 300 min 20 max 60 probability 0.100000 burst 34 bandwidth 3000000bit ecn",
+                &[],
+            ),
+            (
+                "dropper = 'choke', weight = 1, halves = '1 ms'",
+                "qdisc add dev eth0 parent 1:1 choke limit 1000 min 83 max 250 probability 0.02 burst 84 bandwidth 10000000bit",
+                &[("`weight` of class `a`", "none gives this one")],
+            ),
+            (
+                "dropper = 'sfb', increment = '0.5 %', rehash = '60 s', ecn = false",
+                "qdisc add dev eth0 parent 1:1 sfb limit 1000 max 25 target 20 increment 0.005000 decrement 0.00005 penalty_rate 10 penalty_burst 20 rehash 60000 db 60000",
+                &[("`ecn` of class `a`", "marks")],
+            ),
+            (
+                "dropper = 'dualpi2', rules = 'linux', target = '20 ms', identifier = 'ect', overload = 'mark'",
+                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 20000us tupdate 16000us coupling_factor 2 step_thresh 1000us classic_protection 10 alpha 0.160156 beta 3.199219 any_ect overflow",
+                &[],
+            ),
+            (
+                "dropper = 'dualpi2', ramp = '400 us', nqb = true",
+                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 15000us tupdate 16000us coupling_factor 2 step_thresh 1000us classic_protection 10 alpha 0.160156 beta 3.199219 l4s_ect drop_on_overload",
+                &[
+                    ("`rules` of class `a`", "its own"),
+                    ("`ramp` of class `a`", "a step only"),
+                    ("`nqb` of class `a`", "a filter"),
+                ],
             ),
             (
                 "dropper = 'blue'",

@@ -87,6 +87,10 @@ impl Bridge {
         for (lane, change) in &mut change.lanes {
             self.lanes[*lane].change(change, &mut self.pool);
         }
+        if let Some(rates) = &mut self.rates {
+            // The new plans have rates of their own.
+            rates.begin(&mut self.lanes);
+        }
         for RingsNow { port, retired, names } in &mut change.rings {
             self.ports[*port].port.end_sorting(*retired);
             self.watch.name_rings(*port, names);

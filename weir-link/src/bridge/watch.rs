@@ -17,6 +17,7 @@ use weir_host::wait::{monotonic_ns, realtime_ns};
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     monitor: Option<Monitor>,
+    reporter: Option<Reporter>,
     /// When it last looked.
     observed: Instant,
     /// How long the last stall was.
@@ -28,6 +29,11 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    /// Returns where events are told, if they are.
+    pub(super) fn reporter(&self) -> Option<&Reporter> {
+        self.reporter.as_ref()
+    }
+
     /// Counts other leaves from now on; `gauged` becomes what was counted.
     pub(super) fn replace_gauged(&mut self, gauged: &mut Gauged) {
         std::mem::swap(&mut self.gauged, gauged);
@@ -51,6 +57,7 @@ impl Bridge {
     pub fn report_to(&mut self, reporter: Reporter) {
         let rings = (0..self.ports.len()).map(|port| self.ring_classes(port)).collect();
         let name = self.names().iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
+        self.watch.reporter = Some(reporter.clone());
         let mut monitor = Monitor::new(reporter, name.join(" and "), rings, self.lanes.len());
         let interface = |port: &OpenPort| port.port.interface().to_owned();
         let interfaces: Vec<_> = self.ports.iter().map(interface).collect();

@@ -278,6 +278,8 @@ fn fixed_key_of_direction(old: &Deployment, new: &Deployment) -> Option<String> 
             "its name, `from` or `to`"
         } else if old.pool != new.pool {
             "`pool`"
+        } else if old.autorate != new.autorate {
+            "`autorate`"
         } else {
             return None;
         };

@@ -154,6 +154,8 @@ kinds! {
         "a record of `{subject}` ended before its time: {detail}";
     HungUp "hung-up" Notice Once,
         "`{subject}` reads its files anew because of a SIGHUP, as from a terminal that hangs up";
+    RateChanged "rate-changed" Info Once,
+        "`{subject}`: {detail}";
     PolicyChanged "policy-changed" Notice Once,
         "`{subject}` has other policies: {detail}";
     ChangeConfirmed "confirmed" Notice Once,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_autorate::{Plan, Way};
 use weir_core::account::HISTOGRAMS_MAX;
 use weir_core::classify::Classifier;
 use weir_core::ids::LeafId;
@@ -41,6 +42,19 @@ pub struct LaneConfig {
     pub train_max: Vec<u32>,
     /// Its classes, as readers of the status are told.
     pub shape: Arc<Shape>,
+    /// How its rate follows the capacity of a line, if it does.
+    pub autorate: Option<Varies>,
+}
+
+/// A rate that follows the capacity of a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Varies {
+    /// Whether frames go to the modem, or come from it.
+    pub way: Way,
+    /// The index of the modem's port.
+    pub modem: usize,
+    /// The range of the rate, and the rule.
+    pub plan: Plan,
 }
 
 impl LaneConfig {
@@ -75,6 +89,7 @@ impl LaneConfig {
             sojourn_max: Vec::new(),
             train_max: Vec::new(),
             shape: Arc::new(Shape::of(policy)),
+            autorate: None,
         })
     }
 

@@ -17,6 +17,17 @@ pub(super) struct Outbox {
     pub departures: Vec<Departure>,
     /// How far the first of them was sent, if that is a train of which the port took a part.
     begun: Option<Begun>,
+    /// The frames that the port sent, if they are noted.
+    left: Option<Vec<Left>>,
+}
+
+/// A frame that the port sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    pub frame: FrameId,
+    pub at: Instant,
+    /// The bytes that the policy charges for it; of a train, with its last frame.
+    pub charged: u64,
 }
 
 /// A train of which frames were sent.
@@ -39,7 +50,17 @@ struct Loaded {
 
 impl Outbox {
     pub fn new() -> Self {
-        Self { departures: Vec::with_capacity(BATCH), begun: None }
+        Self { departures: Vec::with_capacity(BATCH), begun: None, left: None }
+    }
+
+    /// From now on notes which frames the port sends; each turn takes the notes.
+    pub fn note_left(&mut self) {
+        self.left.get_or_insert_with(|| Vec::with_capacity(OUTBOX_MAX));
+    }
+
+    /// Hands over the notes.
+    pub fn take_left(&mut self, each: impl FnMut(Left)) {
+        self.left.iter_mut().flat_map(|left| left.drain(..)).for_each(each);
     }
 
     pub fn len(&self) -> usize {
@@ -120,6 +141,10 @@ impl Outbox {
             let fresh = || Begun { next: first, stamp: pool.stamp(first), is_lost: false };
             let mut begun = self.begun.take().unwrap_or_else(fresh);
             begun.is_lost |= sent.is_lost(index);
+            if let Some(left) = self.left.as_mut().filter(|_| !sent.is_lost(index)) {
+                let charged = if loaded.next.is_none() { departure.charged.get() } else { 0 };
+                left.push(Left { frame: frames[index], at: now, charged });
+            }
             if let Some(next) = loaded.next {
                 books.part_sent(departure.leaf);
                 self.begun = Some(Begun { next, ..begun });

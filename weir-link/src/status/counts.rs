@@ -7,20 +7,22 @@
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
+use weir_autorate::Reason;
 use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::DropReason;
 use weir_core::ids::LeafId;
 use weir_core::packet::UnreadCounts;
 use weir_core::queue::HostAccounts;
 use weir_core::sched::Borrowed;
-use weir_core::units::{Duration, Instant};
+use weir_core::units::{Duration, Instant, Rate};
 
 use super::history::{Lent, Recents};
+use super::leaves::CountsOfLeaves;
 use super::shape::{Inner, Shape};
 use super::sums::LaneSums;
 use super::{
-    Amount, ClassStatus, Delays, Found, HostsStatus, LaneStatus, Loan, PortStatus, Recent, Status,
-    Sums, Tenant,
+    Amount, AutorateStatus, ClassStatus, Delays, Found, HostsStatus, LaneStatus, Loan, PortStatus,
+    Recent, Status, Sums, Tenant,
 };
 use crate::lane::{Loss, Losses};
 use crate::port::{PortCounters, PortState};
@@ -77,9 +79,9 @@ pub(crate) struct Snapshot {
     pub ticket: u64,
     pub head: Head,
     /// The leaves of all lanes, in their order.
-    pub leaves: Vec<LeafCounts>,
-    /// Their delays; one that is empty where they are not measured.
-    pub delays: Vec<Histogram>,
+    pub leaves: CountsOfLeaves,
+    /// Their delays; `None` where they are not measured.
+    pub delays: Vec<Option<Box<Histogram>>>,
     /// Whether counts of hosts are copied; and those of each leaf, by its number, in order.
     pub has_hosts: bool,
     pub hosts: Vec<(usize, HostAccounts)>,
@@ -98,6 +100,18 @@ pub(crate) struct Head {
     /// For each lane, what was counted of leaves that changes removed.
     pub removed: Vec<LeafCounts>,
     pub found: Vec<Found>,
+    /// Rates that follow the capacity of a line.
+    pub rates: Vec<Option<RateCounts>>,
+}
+
+/// A rate that follows the capacity of a line, and why.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RateCounts {
+    pub rate: Rate,
+    pub delay: Option<Duration>,
+    pub target: Duration,
+    pub flows: u32,
+    pub reason: Reason,
 }
 
 #[derive(Clone, Debug)]
@@ -120,7 +134,7 @@ pub(crate) struct Kept {
     pub copies: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeafCounts {
     pub account: LeafAccount,
     pub losses: Losses,
@@ -140,9 +154,9 @@ pub(crate) struct Delay {
 }
 
 impl LaneLabels {
-    /// Returns an empty histogram for each leaf, with its memory where delays are measured.
-    fn delays(&self) -> impl Iterator<Item = Histogram> + '_ {
-        let histogram = || if self.has_delays { Histogram::with_room() } else { Histogram::new() };
+    /// Returns an empty histogram for each leaf whose delays are measured, with its memory.
+    fn delays(&self) -> impl Iterator<Item = Option<Box<Histogram>>> + '_ {
+        let histogram = || self.has_delays.then(|| Box::new(Histogram::with_room()));
         self.leaves.iter().map(move |_| histogram())
     }
 }
@@ -156,17 +170,23 @@ impl Snapshot {
         let unread = vec![UnreadCounts::default(); labels.lanes.len()];
         let removed = vec![LeafCounts::default(); labels.lanes.len()];
         let found = vec![Found::default(); labels.lanes.len()];
+        let rates = vec![None; labels.lanes.len()];
         Self {
             labels: Arc::clone(labels),
             begun: Instant::ZERO,
             ended: Instant::ZERO,
             ticket: 0,
-            head: Head { ports, unread, removed, found, ..Head::default() },
-            leaves: vec![LeafCounts::default(); leaves],
+            head: Head { ports, unread, removed, found, rates, ..Head::default() },
+            leaves: CountsOfLeaves::new(leaves),
             delays: labels.lanes.iter().flat_map(LaneLabels::delays).collect(),
             has_hosts: false,
             hosts: Vec::new(),
         }
+    }
+
+    /// Returns the delays of a leaf.
+    pub(super) fn delay(&self, number: usize) -> Delay {
+        self.delays[number].as_deref().map_or_else(Delay::default, Delay::of)
     }
 
     /// Returns everything but the classes, at `now`; each direction has those that `rows` returns
@@ -197,6 +217,7 @@ impl Snapshot {
                 inner: classes.inner.rows.clone(),
                 policy: lane.shape.policy(now.since(lane.since).as_nanos()),
                 found: head.found[index],
+                autorate: head.rates[index].map(AutorateStatus::from),
                 classes,
             }
         };
@@ -271,12 +292,12 @@ impl Rows {
         let shape = &snapshot.labels.lanes[lane].shape;
         let row = |leaf: LeafId| {
             let number = first + leaf.index();
-            let tenant = shape.tenants().of_leaf(leaf, snapshot.leaves[number].tenant).ok()?;
+            let tenant = shape.tenants().of_leaf(leaf, snapshot.leaves.of(number).tenant).ok()?;
             Some(Row {
                 leaf,
                 tenant,
-                counts: snapshot.leaves[number],
-                delay: Delay::of(&snapshot.delays[number]),
+                counts: *snapshot.leaves.of(number),
+                delay: snapshot.delay(number),
                 recent: recents.and_then(|recents| recents.leaf(number)),
                 bins: None,
                 hosts: None,
@@ -297,7 +318,8 @@ impl Rows {
     /// Adds the delays in bins, of the same snapshot and place.
     pub(super) fn with_bins(mut self, snapshot: &Snapshot, first: usize) -> Self {
         for row in &mut self.rows {
-            let counts = snapshot.delays[first + row.leaf.index()].counts();
+            let counts = snapshot.delays[first + row.leaf.index()].iter();
+            let counts = counts.flat_map(|delays| delays.counts());
             row.bins = Some(counts.map(|(end, count)| (end.as_nanos(), count)).collect());
         }
         self
@@ -474,6 +496,19 @@ impl Delay {
     /// Returns the duration that 99 in 100 do not exceed.
     pub fn p99(&self) -> Duration {
         self.quantiles[2]
+    }
+}
+
+impl From<RateCounts> for AutorateStatus {
+    fn from(counts: RateCounts) -> Self {
+        let micros = |duration: Duration| duration.as_nanos() as f64 / 1e3;
+        Self {
+            rate_bps: counts.rate.bits_per_second(),
+            delay_us: counts.delay.map(micros),
+            target_us: micros(counts.target),
+            flows: counts.flows,
+            reason: counts.reason.word().to_owned(),
+        }
     }
 }
 

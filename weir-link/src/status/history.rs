@@ -8,7 +8,6 @@
 //! Invariant: all windows end at the same snapshot, and one of other labels begins them anew.
 
 use std::collections::VecDeque;
-use std::iter::repeat_n;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -19,7 +18,7 @@ use weir_core::sched::{Borrowed, DEPTH_MAX};
 use weir_core::units::{Duration, Instant};
 
 use super::board::Board;
-use super::counts::{Delay, Labels, LaneLabels, LeafCounts, Snapshot};
+use super::counts::{Delay, Labels, LeafCounts, Snapshot};
 use super::{Rates, Recent, Windows};
 
 /// The thread that computes the windows of some loops. It ends when this is dropped.
@@ -133,7 +132,7 @@ struct Past {
     /// For each leaf, whether its counts changed since the last of these.
     has_moved: Vec<bool>,
     /// For each leaf with a histogram, the durations of each of the last seconds.
-    delays: Vec<Delays>,
+    delays: Vec<Option<Box<Delays>>>,
     /// The lengths of these seconds.
     lengths: VecDeque<Duration>,
 }
@@ -198,8 +197,8 @@ impl Past {
         let length = self.last.at.since(*began);
         let delay = self.lengths.iter().fold(Duration::ZERO, |sum, one| sum.plus(*one));
         let mut scratch = Histogram::new();
-        let leaves = self.last.leaves.iter().zip(measured(snapshot)).enumerate();
-        let leaves = leaves.filter_map(|(number, (now, has_delays))| {
+        let leaves = self.last.leaves.iter().enumerate();
+        let leaves = leaves.filter_map(|(number, now)| {
             // A class that took a place did nothing before.
             let last = before.leaves[number];
             let last = if last.sums.tenant == now.sums.tenant { last } else { Tally::default() };
@@ -209,15 +208,15 @@ impl Past {
                 overlimit: part(last.overlimit_ns, now.overlimit_ns, second),
                 ..Recent::default()
             };
-            if has_delays {
-                self.delays[number].fill(second, &mut scratch, &mut recent);
+            if let Some(delays) = &self.delays[number] {
+                delays.fill(second, &mut scratch, &mut recent);
             }
             let lent = |depth: usize| {
                 let bytes = now.borrowed[depth].saturating_sub(last.borrowed[depth]);
                 (bytes as f64 * 8.0 / seconds(second)) as f32
             };
             let row = (recent, std::array::from_fn(lent));
-            let is_idle = !has_delays && row == Default::default();
+            let is_idle = self.delays[number].is_none() && row == Default::default();
             (!is_idle).then_some((number as u32, row))
         });
         let windows = Windows {
@@ -265,14 +264,15 @@ impl Past {
 
     /// Remembers the delays since the last snapshot.
     fn remember_delays(&mut self, snapshot: &Snapshot, second: Option<Duration>) {
-        self.delays.resize_with(snapshot.delays.len(), Delays::default);
-        let rows = snapshot.delays.iter().zip(&snapshot.leaves);
-        let all = self.delays.iter_mut().zip(rows).zip(measured(snapshot));
-        for ((delays, (now, counts)), is_measured) in all {
+        self.delays.resize_with(snapshot.delays.len(), || None);
+        let rows = snapshot.delays.iter().zip(snapshot.leaves.iter());
+        for (delays, (now, counts)) in self.delays.iter_mut().zip(rows) {
+            let Some(now) = now else { continue };
+            let delays = delays.get_or_insert_default();
             if delays.tenant != counts.tenant {
-                *delays = Delays { tenant: counts.tenant, ..Delays::default() };
+                **delays = Delays { tenant: counts.tenant, ..Delays::default() };
             }
-            if is_measured && second.is_some() {
+            if second.is_some() {
                 delays.seconds.push_back(now.sparse_since(&delays.last));
                 forget_first(&mut delays.seconds);
             }
@@ -283,12 +283,6 @@ impl Past {
         self.lengths.extend(second);
         forget_first(&mut self.lengths);
     }
-}
-
-/// Returns for each leaf whether its delays are measured.
-fn measured(snapshot: &Snapshot) -> impl Iterator<Item = bool> + '_ {
-    let each = |lane: &LaneLabels| repeat_n(lane.has_delays, lane.leaves.len());
-    snapshot.labels.lanes.iter().flat_map(each)
 }
 
 /// Keeps [`SECONDS`] of a list at the most, the last ones.
@@ -370,6 +364,7 @@ const SECONDS: usize = 10;
 
 #[cfg(test)]
 mod tests {
+    use super::super::counts::LaneLabels;
     use super::*;
     use weir_core::account::LeafAccount;
 
@@ -378,11 +373,12 @@ mod tests {
         let mut snapshot = Snapshot::new(labels);
         snapshot.ended = Instant::from_nanos(second * 1_000_000_000);
         let count = Count { packets: sent, bytes: 125 * sent };
-        let leaf = &mut snapshot.leaves[0];
-        leaf.account = LeafAccount { offered: count, sent: count, ..LeafAccount::default() };
+        let account = LeafAccount { offered: count, sent: count, ..LeafAccount::default() };
+        let overlimit_ns = second * 250_000_000;
+        let mut leaf = LeafCounts { account, overlimit_ns, ..LeafCounts::default() };
         leaf.borrowed[1] = 125 * sent / 2;
-        leaf.overlimit_ns = second * 250_000_000;
-        snapshot.delays[0].copy_from(delays);
+        snapshot.leaves.set(0, leaf);
+        snapshot.delays[0].as_mut().expect("they are measured").copy_from(delays);
         snapshot
     }
 

@@ -9,6 +9,7 @@ pub mod board;
 mod counts;
 mod history;
 mod hosts;
+mod leaves;
 pub mod publisher;
 pub mod query;
 mod recent;
@@ -21,7 +22,9 @@ pub(crate) mod tests;
 
 pub use board::Board;
 pub use counts::Rows;
-pub(crate) use counts::{Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, port_names};
+pub(crate) use counts::{
+    Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, RateCounts, port_names,
+};
 pub use history::History;
 pub use hosts::{HostStatus, HostsStatus};
 pub(crate) use publisher::{Publisher, Source};
@@ -173,6 +176,38 @@ pub struct LaneStatus<C = Vec<ClassStatus>> {
     /// How many classes had frames inside.
     #[serde(default)]
     pub found: Found,
+    /// The rate that follows the capacity of a line; `None` where the rate is the policy's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autorate: Option<AutorateStatus>,
+}
+
+/// A rate that follows the capacity of a line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AutorateStatus {
+    /// The rate now, in bit/s.
+    pub rate_bps: u64,
+    /// How long frames wait behind the link above the least, in µs; `None` if nothing tells.
+    pub delay_us: Option<f64>,
+    /// How long they may, in µs.
+    pub target_us: f64,
+    /// The flows that told.
+    pub flows: u32,
+    /// Why the rate is as it is: `steady`, `delay`, `loss`, `load`, `idle`, `blind` or `path`.
+    pub reason: String,
+}
+
+impl AutorateStatus {
+    /// Returns delay and reason, as people read them.
+    pub fn text(&self) -> String {
+        let target = self.target_us / 1e3;
+        match self.delay_us {
+            Some(delay) => {
+                let (delay, reason) = (delay / 1e3, &self.reason);
+                format!("{delay:.0} ms behind of {target:.0} ({reason}, {} flows)", self.flows)
+            }
+            None => format!("nothing tells the delay behind ({})", self.reason),
+        }
+    }
 }
 
 /// The counts of one class.
@@ -289,6 +324,7 @@ impl<C> Status<C> {
             inner: lane.inner,
             policy: lane.policy,
             found: lane.found,
+            autorate: lane.autorate,
         };
         Status {
             kept_ns: self.kept_ns,
@@ -335,6 +371,7 @@ impl Status {
             let texts = [&mut lane.name, &mut lane.from, &mut lane.to];
             texts.into_iter().for_each(&mut *each);
             [&mut policy.identity, &mut policy.scheduler].into_iter().for_each(&mut *each);
+            lane.autorate.iter_mut().for_each(|varies| each(&mut varies.reason));
             for inner in &mut lane.inner {
                 each(&mut inner.name);
                 each_parameter(&mut inner.parameters, each);

@@ -1,7 +1,8 @@
 //! The run loop's side: copies counts into a snapshot, a bounded part at each look.
 //!
-//! Invariant: a step copies at most [`LEAVES_PER_STEP`] leaves, allocates nothing and never
-//! waits; only counts of hosts, where a reader asked for them, are allocated anew. There are two
+//! Invariant: a step copies at most [`LEAVES_PER_STEP`] leaves and never waits. It allocates for
+//! leaves that count something for the first time, and where a reader asked for counts of hosts.
+//! There are two
 //! snapshots: one is on the board, the other is being filled. Where a reader still holds the
 //! other, or the board itself, the loop tries again at its next look.
 
@@ -160,9 +161,10 @@ impl Publisher {
                 (place.lane, place.leaf) = (place.lane + 1, 0);
                 continue;
             }
-            draft.leaves[place.number] = source.leaf(place.lane, place.leaf);
-            let delays = &mut draft.delays[place.number];
-            source.delays(place.lane, place.leaf, place.mark, delays);
+            draft.leaves.set(place.number, source.leaf(place.lane, place.leaf));
+            if let Some(delays) = &mut draft.delays[place.number] {
+                source.delays(place.lane, place.leaf, place.mark, delays);
+            }
             if draft.has_hosts {
                 let hosts = source.hosts(place.lane, place.leaf, HOSTS_MAX as usize);
                 draft.hosts.extend(hosts.map(|hosts| (place.number, hosts)));

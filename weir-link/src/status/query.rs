@@ -12,8 +12,9 @@ use weir_core::units::Instant;
 
 use super::Status;
 use super::board::Board;
-use super::counts::{Delay, LaneLabels, LeafCounts, Rows, Snapshot};
+use super::counts::{LaneLabels, Rows, Snapshot};
 use super::history::Recents;
+use super::leaves::CountsOfLeaves;
 use weir_host::wait::monotonic_ns;
 
 /// Bound: classes of an answer unless a query says otherwise; the answer says how many more there
@@ -132,7 +133,7 @@ impl Sort {
     /// Returns by how much a leaf is ordered. In the first second of a policy nothing is recent:
     /// then it is what was counted since the start.
     fn key(self, snapshot: &Snapshot, recents: Option<&Recents>, number: usize) -> u64 {
-        let counts = &snapshot.leaves[number];
+        let counts = snapshot.leaves.of(number);
         let recent = recents.and_then(|recents| recents.leaf(number)).map(|(recent, _)| recent);
         // Rates of less than one differ, too.
         let scaled = |value: f64| (value * 1000.0) as u64;
@@ -141,9 +142,7 @@ impl Sort {
             (Self::RecentDelay, Some(recent)) => scaled(recent.delay.p99_us),
             (Self::RecentDrops, Some(recent)) => scaled(recent.second.lost_pps),
             (Self::Rate | Self::RecentRate, _) => counts.account.sent.bytes,
-            (Self::Delay | Self::RecentDelay, _) => {
-                Delay::of(&snapshot.delays[number]).p99().as_nanos()
-            }
+            (Self::Delay | Self::RecentDelay, _) => snapshot.delay(number).p99().as_nanos(),
             (Self::Drops | Self::RecentDrops, _) => counts.lost_total(),
             (Self::Backlog, _) => counts.account.backlog.bytes,
         }
@@ -206,7 +205,7 @@ fn choose(all: &[Seen], query: &Query) -> Vec<Candidate> {
         lanes.flat_map(move |(lane, labels)| {
             let first = number;
             number += labels.leaves.len();
-            of_lane(query, labels, &snapshot.leaves[first..number]).map(move |leaf| Candidate {
+            of_lane(query, labels, (&snapshot.leaves, first)).map(move |leaf| Candidate {
                 way: (index, lane),
                 leaf: LeafId(leaf as u32),
                 number: first + leaf,
@@ -245,7 +244,7 @@ fn choose(all: &[Seen], query: &Query) -> Vec<Candidate> {
 fn of_lane<'a>(
     query: &'a Query,
     labels: &'a LaneLabels,
-    counts: &'a [LeafCounts],
+    (counts, first): (&'a CountsOfLeaves, usize),
 ) -> impl Iterator<Item = usize> + 'a {
     let filter = query.filter.as_deref().map(|text| Filter::of(labels, text));
     (0..labels.leaves.len()).filter(move |leaf| {
@@ -253,7 +252,8 @@ fn of_lane<'a>(
             let passes = |filter: &Filter| filter.passes(labels, *leaf, name);
             query.matches(name) && filter.as_ref().is_none_or(passes)
         };
-        let at_place = labels.shape.tenants().has_name(*leaf, counts[*leaf].tenant, is_it);
+        let at_place =
+            labels.shape.tenants().has_name(*leaf, counts.of(first + *leaf).tenant, is_it);
         at_place.unwrap_or_else(|| is_it(&labels.leaves[*leaf]))
     })
 }

@@ -41,7 +41,7 @@ impl LaneSums {
         let classes = vec![Sums::default(); shape.classes().len()];
         let mut sums = Self { link: Sums::default(), classes };
         for index in 0..labels.leaves.len() {
-            let counts = &snapshot.leaves[first + index];
+            let counts = snapshot.leaves.of(first + index);
             // A place that no class has, or another one than was counted.
             if shape.tenants().has_name(index, counts.tenant, |_| true) == Some(false) {
                 continue;

@@ -279,7 +279,7 @@ impl Traffic {
 }
 
 /// The parameters of droppers that keep flows apart, whose packets overtake each other.
-const FLOWS_APART: [&str; 3] = ["flows", "divisor", SHORT_KEY];
+const FLOWS_APART: [&str; 4] = ["flows", "divisor", "coupling", SHORT_KEY];
 
 /// Returns what is known without a server: the queue's own limit.
 fn nothing(traffic: &Traffic) -> Bound {

@@ -1,5 +1,6 @@
 //! Directions of a deployment, and the policies that they name.
 
+use super::autorate::{self, Autorate};
 use super::keys::{self, DIRECTIONS_MAX};
 use super::{
     Deployment, Direction, Port, Settings, SuperPackets, check_key, pool, ports, sojourn, trains,
@@ -49,6 +50,7 @@ pub(super) struct Written<'t> {
     path: PathBuf,
     policy: Node<'t>,
     options: Options,
+    autorate: Option<(Autorate, Span)>,
 }
 
 impl Written<'_> {
@@ -169,6 +171,7 @@ fn direction<'t>(
     let to = to_node.as_ref().and_then(|node| ports::find(node, ports, report));
     let policy = table.required("policy", report);
     let options = Options::read(&mut table, settings, report);
+    let varies = table.field("autorate");
     table.finish(report);
     let mut ends = from.zip(to);
     let is_loop = |ends: &mut (Vec<usize>, usize)| ends.0.contains(&ends.1);
@@ -176,10 +179,14 @@ fn direction<'t>(
         let message = "a direction ends where it begins";
         report.push(node.draft(&codes::SAME_WAY, message).cure("name another port"));
     }
+    let autorate = varies.and_then(|varies| {
+        let way = (node.key(), ends.as_ref());
+        Some((autorate::read(&varies, way, ports, report)?, varies.key_span()))
+    });
     let policy = policy?;
     let folder = Path::new(file).parent().unwrap_or(Path::new(""));
     let path = folder.join(policy.name(report)?);
-    Some(Written { name: node.key().to_owned(), ends, path, policy, options })
+    Some(Written { name: node.key().to_owned(), ends, path, policy, options, autorate })
 }
 
 /// Reads the port, or the ports, where frames come in.
@@ -249,7 +256,7 @@ impl<'a> Policies<'a> {
         ports: &[Port],
         report: &mut Report,
     ) -> Option<Direction> {
-        let Written { name, ends, path, policy: node, options } = written;
+        let Written { name, ends, path, policy: node, options, autorate } = written;
         let policy = self.read(&path, &node, ports, report)?;
         let (from, to) = ends?;
         let sojourn_max = match options.sojourn_max {
@@ -257,9 +264,21 @@ impl<'a> Policies<'a> {
             Some(WordOr::Word) => Vec::new(),
             None => sojourn::of_policy(&policy),
         };
+        if let Some((autorate, span)) = &autorate {
+            autorate::check(autorate, &policy, *span, report);
+        }
         let train_max = trains::of_policy(&policy, options.super_packets);
-        let pool = options.pool;
-        let direction = Direction { name, from, to, path, policy, pool, sojourn_max, train_max };
+        let direction = Direction {
+            name,
+            from,
+            to,
+            path,
+            policy,
+            autorate: autorate.map(|(autorate, _)| autorate),
+            pool: options.pool,
+            sojourn_max,
+            train_max,
+        };
         pool::check(&direction, options.pool_span.unwrap_or(node.span()), report);
         Some(direction)
     }

@@ -7,6 +7,7 @@ use super::rsvp::{EXCESSES, INTERFACES_MAX, SESSIONS_MAX};
 use super::service::{EXITS, FOREVER, NONE, PRIORITIES, RESTARTS};
 use super::{CARRIERS, NICE_DEFAULT, NICE_MAX, SUPER_PACKETS, WAITS};
 use crate::keys::{ANY, Key, Keys, MANY, MUST, NAMES, RATE, SHARE, Values, key, words};
+use weir_autorate::controller::CONTROLLERS;
 use weir_core::units::{Bytes, Duration};
 
 /// The file.
@@ -242,7 +243,51 @@ pub const DIRECTION: Keys = &[&[
         BOUNDED,
         "After a stall, packets that waited longer are dropped as stale; `none`: no packet is.",
     ),
+    key(
+        "autorate",
+        Values::Table(AUTORATE),
+        "none",
+        "A table `[direction.NAME.autorate]`, see below.",
+    ),
 ]];
+
+/// `[direction.NAME.autorate]`.
+pub const AUTORATE: Keys = &[&[
+    key("min", RATE, MUST, "The least rate: what the line carries at its worst."),
+    key("base", RATE, MUST, "The rate at the start, and while nothing passes that tells."),
+    key("max", RATE, MUST, "The largest rate: what the line carries at its best."),
+    key(
+        "target",
+        Values::Time(Duration::from_millis(1), Duration::from_secs(1)),
+        "15 ms",
+        "How long frames may wait in the modem.",
+    ),
+    key(
+        "controller",
+        Values::Words(&CONTROLLER_NAMES),
+        CONTROLLER_NAMES[0],
+        "The rule by which the rate follows what is measured.",
+    ),
+    key(
+        "modem",
+        Values::Text,
+        "where a direction ends whose name begins with `up`, and where one begins whose name \
+         begins with `down`; with `host` it is `wire`",
+        "The port behind which the modem is: the one where the direction ends, or the only one \
+         where it begins.",
+    ),
+]];
+
+/// The names of controllers.
+const CONTROLLER_NAMES: [&str; CONTROLLERS.len()] = {
+    let mut names = [""; CONTROLLERS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = CONTROLLERS[at].name;
+        at += 1;
+    }
+    names
+};
 
 /// `[deployment.alarm.NAME]`.
 pub const ALARM: Keys = &[&[

@@ -24,6 +24,7 @@
 
 mod alarm;
 mod api;
+mod autorate;
 mod bridges;
 mod circuits;
 mod directions;
@@ -49,6 +50,7 @@ use weir_core::units::{Duration, Share};
 pub use crate::file::ReadFile;
 pub use alarm::{Alarm, Watch, Webhook, watch};
 pub use api::Api;
+pub use autorate::Autorate;
 pub use circuits::{ATTRIBUTES, CircuitSource, Circuits, Radius};
 pub use ports::{INTERFACE_BYTES_MAX, PORT_KINDS, is_interface};
 pub use rsvp::{EXCESSES, Excess, NeighbourLimit, Rsvp, rate_cap};
@@ -153,6 +155,8 @@ pub struct Direction {
     pub path: PathBuf,
     /// The plan that its file holds.
     pub policy: Policy,
+    /// Its rate follows the capacity of the line, if it does.
+    pub autorate: Option<Autorate>,
     /// The most frames that it holds.
     pub pool: u32,
     /// For each leaf, the age from which its packets are dropped as stale, as after a stall; empty

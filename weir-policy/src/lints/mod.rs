@@ -196,4 +196,5 @@ lints! {
     deep_queue,
     marked_first,
     idle_link,
+    classic_marks,
 }

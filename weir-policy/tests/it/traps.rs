@@ -104,6 +104,7 @@ const CHOSEN: &[(&str, &str)] = &[
     ("W152", "which class gives up some of its slopes"),
     ("W153", "whether the curves or the limit are meant"),
     ("W158", "whether the link's rate or those of its classes are meant"),
+    ("W159", "whether both kinds of sender are to share the class"),
     ("W154", "a longer delay, or the longest packet, which only its sender knows"),
     ("W160", "the list is another file"),
     ("W161", "the column that is meant; the list is another file"),

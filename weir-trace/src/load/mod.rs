@@ -30,7 +30,7 @@ use weir_core::link::{Arrival, LinkPlan};
 use weir_core::parameter::BuildError;
 use weir_core::queue::Reading;
 use weir_core::state::Reader;
-use weir_core::units::{Duration, Instant};
+use weir_core::units::{Duration, Instant, Rate};
 use weir_policy::finding::Outcome as Checked;
 use weir_policy::policy::Policy;
 
@@ -110,6 +110,8 @@ pub enum Event {
         /// The age of each leaf of the stage in force.
         ages: Vec<Duration>,
     },
+    /// The link sends at this rate from the instant on.
+    Rate(Instant, Rate),
     /// The policy of this stage comes into force.
     Stage(usize),
 }
@@ -431,6 +433,10 @@ impl Replay<'_> {
                     Some(&age) => clock.before(age),
                     None => Instant::ZERO,
                 });
+            }
+            &Event::Rate(at, rate) => {
+                self.floor = self.floor.max(at);
+                self.drive.set_rate(at, rate);
             }
             &Event::Stage(next) => {
                 let at = self.load.stages[next].at;

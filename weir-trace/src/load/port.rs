@@ -17,7 +17,7 @@ use weir_core::ids::LeafId;
 use weir_core::link::{AnyLink, Arrival, LinkPlan};
 use weir_core::parameter::BuildError;
 use weir_core::queue::Reading;
-use weir_core::units::Instant;
+use weir_core::units::{Instant, Rate};
 
 /// How often a driver asked the scheduler for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -92,6 +92,13 @@ impl Port {
                 driven.enter(plan, at);
                 Ok(())
             }
+        }
+    }
+
+    /// The rate of the link was set; a driver's line has its own.
+    pub fn set_rate(&mut self, at: Instant, rate: Rate) {
+        if let Self::Line(drive) = self {
+            drive.set_rate(at, rate);
         }
     }
 

@@ -214,6 +214,10 @@ impl Reading {
                 self.event(Event::DropOlder { clock: *clock, ages });
             }
             Step::Change(change) => self.change(change, head)?,
+            Step::Rate { at, rate } => {
+                self.pending.forfeit_before(*at);
+                self.event(Event::Rate(*at, *rate));
+            }
             Step::Joins(_) => return Err(JOINED.to_owned()),
             Step::Lost(loss) => *self.load.lost.entry(loss.name()).or_default() += 1,
             Step::Dropped(one) => {

@@ -11,11 +11,11 @@ use weir_core::event::{Departure, DropReason, Dropped, Mark};
 use weir_core::ids::{Handle, LeafId, MeterId};
 use weir_core::link::{self, Packet};
 use weir_core::packet::{Headers, Host};
-use weir_core::units::{Bytes, Duration, Instant};
+use weir_core::units::{Bytes, Duration, Instant, Rate};
 
 /// The next event in a lane. Steps up to the next [`Step::Serve`], [`Step::Forfeit`],
-/// [`Step::DropOlder`], [`Step::Change`] or [`Step::Joins`] that say what the core did belong to
-/// the one before.
+/// [`Step::DropOlder`], [`Step::Change`], [`Step::Joins`] or [`Step::Rate`] that say what the core
+/// did belong to the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     /// The state of link and classifier here: a lane begins with it, unless both are new.
@@ -53,6 +53,13 @@ pub enum Step<'a> {
     Change(Box<Change>),
     /// Classes joined the link, were retuned, or left it.
     Joins(Box<Joins>),
+    /// The link sends at another rate from now on.
+    Rate {
+        /// When it changed.
+        at: Instant,
+        /// The rate.
+        rate: Rate,
+    },
     /// A frame was lost outside the link.
     Lost(Loss),
     /// A frame was really handed to the port.
@@ -247,6 +254,10 @@ impl<'a> Step<'a> {
                 out.push(JOINS);
                 joins.write(out);
             }
+            Step::Rate { at, rate } => {
+                put_tagged(out, RATE, *at);
+                out.extend_from_slice(&rate.bits_per_second().to_le_bytes());
+            }
             Step::Lost(loss) => {
                 out.push(LOST);
                 put_numbers(out, [loss.handle.0, loss.leaf.0, loss.length]);
@@ -271,6 +282,7 @@ impl<'a> Step<'a> {
             Step::DropOlder { clock } => Some(*clock),
             Step::Change(change) => Some(change.at),
             Step::Joins(joins) => Some(joins.at),
+            Step::Rate { at, .. } => Some(*at),
             _ => None,
         }
     }
@@ -295,6 +307,10 @@ impl<'a> Step<'a> {
             DROP_OLDER => Step::DropOlder { clock: take_instant(fields)? },
             CHANGE => Step::Change(Box::new(Change::read(fields)?)),
             JOINS => Step::Joins(Box::new(Joins::read(fields)?)),
+            RATE => {
+                let (at, bits) = (take_instant(fields)?, fields.array().map(u64::from_le_bytes)?);
+                Step::Rate { at, rate: Rate::new(bits)? }
+            }
             LOST => Step::Lost(Loss {
                 handle: Handle(fields.u32()?),
                 leaf: LeafId(fields.u32()?),
@@ -512,3 +528,4 @@ const LOST: u8 = 9;
 const SENT: u8 = 10;
 const END: u8 = 11;
 const JOINS: u8 = 12;
+const RATE: u8 = 13;

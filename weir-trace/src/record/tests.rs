@@ -6,7 +6,7 @@ use weir_core::event::{Departure, DropReason, Dropped, Mark};
 use weir_core::ids::{Handle, LeafId, MeterId};
 use weir_core::link::Packet;
 use weir_core::packet::{Headers, Host};
-use weir_core::units::{Bytes, Duration, Instant};
+use weir_core::units::{Bytes, Duration, Instant, Rate};
 
 const FRAME: [u8; 61] = [7; 61];
 
@@ -87,6 +87,7 @@ fn steps() -> Vec<(usize, Step<'static>)> {
         (0, Step::DropOlder { clock: at(9) }),
         (1, Step::Change(Box::new(change))),
         (1, Step::Joins(Box::new(joins()))),
+        (1, Step::Rate { at: at(11), rate: Rate::MIN }),
         (0, Step::Lost(loss)),
         (0, Step::Sent { handle: Handle(9), at: at(12) }),
     ]

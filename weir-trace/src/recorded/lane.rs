@@ -9,7 +9,7 @@ use weir_core::event::{Departure, Dropped, Mark};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, Change as LinkChange, Packet, Pending};
 use weir_core::packet::Headers;
-use weir_core::units::{Duration, Instant};
+use weir_core::units::{Duration, Instant, Rate};
 use weir_policy::Policy;
 use weir_policy::policy::JoinRequest;
 
@@ -85,6 +85,7 @@ impl Lane {
             Step::DropOlder { clock } => self.drop_older(*clock),
             Step::Change(change) => self.change(change, head),
             Step::Joins(joins) => self.join(joins),
+            Step::Rate { at, rate } => self.set_rate(*at, *rate),
             Step::Lost(_) => {
                 self.report.lost += 1;
                 Ok(())
@@ -210,6 +211,17 @@ impl Lane {
             return self.faulty("ages of other leaves than the policy has");
         }
         self.link.drop_older(&|leaf| clock.before(ages[leaf.index()]));
+        self.called();
+        Ok(())
+    }
+
+    fn set_rate(&mut self, at: Instant, rate: Rate) -> Same {
+        self.settle()?;
+        if at < self.pending.now() {
+            return self.faulty("time goes back");
+        }
+        self.pending.forfeit_before(at);
+        self.link.set_rate(at, rate);
         self.called();
         Ok(())
     }

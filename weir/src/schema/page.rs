@@ -70,6 +70,7 @@ pub fn deployment() -> String {
     page.keys("`[deployment]`", "", deployments::DEPLOYMENT);
     page.keys("A port that is a table", PORT, deployments::PORT);
     page.keys("`[direction.NAME]`", WAYS, deployments::DIRECTION);
+    page.keys("`[direction.NAME.autorate]`", AUTORATE, deployments::AUTORATE);
     page.keys("`[deployment.alarm.NAME]`", ALARMS, deployments::ALARM);
     page.keys("`[deployment.api]`", API, deployments::API);
     page.keys("`[deployment.rsvp]`", RSVP, deployments::RSVP);
@@ -244,6 +245,9 @@ leave the machine.";
 const WAYS: &str = "Ports that directions join, one after another, are one bridge, and each bridge \
 runs on a thread of its own. Frames between two ports of a bridge that no direction joins pass at \
 once. Two ports without any direction are a bridge that shapes nothing.";
+const AUTORATE: &str = "The rate of the direction follows what the line carries, which is measured \
+by how long frames wait in the modem. All rates of the policy scale with it. \
+[guide/variable.md](../guide/variable.md) explains it.";
 const API: &str = "The control API on a TCP address, which programs call with a token; docs/api.md \
                    describes it. On an address that others can reach it takes a certificate.";
 const RSVP: &str = "Reservations by RSVP on a routing machine, with `ports = { host = ... }`, or \

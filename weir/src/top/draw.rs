@@ -302,7 +302,18 @@ fn tell_lane(lane: &LaneStatus) -> Vec<String> {
     let policy = &lane.policy;
     let found = lane.found;
     vec![
-        format!("{}: {} of {}bit/s", lane.name, policy.scheduler, short(policy.rate_bps)),
+        match &lane.autorate {
+            None => {
+                format!("{}: {} of {}bit/s", lane.name, policy.scheduler, short(policy.rate_bps))
+            }
+            Some(varies) => format!(
+                "{}: {} of {}bit/s, {}",
+                lane.name,
+                policy.scheduler,
+                short(varies.rate_bps as f64),
+                varies.text()
+            ),
+        },
         match policy.identity.as_str() {
             "" => "no policy".to_owned(),
             identity => {

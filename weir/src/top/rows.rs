@@ -65,9 +65,14 @@ pub fn arrange(status: &Status, order: Order, filter: &str, folded: &BTreeSet<Ke
     rows
 }
 
+/// Returns the rate of a direction's link now.
+fn rate(lane: &LaneStatus) -> f64 {
+    lane.autorate.as_ref().map_or(lane.policy.rate_bps, |varies| varies.rate_bps as f64)
+}
+
 /// Returns a direction with its classes.
 fn tree(index: usize, lane: &LaneStatus) -> Node {
-    let full = lane.policy.rate_bps;
+    let full = rate(lane);
     let key = |name: &str| (index, Some(name.to_owned()));
     let inner = |class: &InnerStatus| Row {
         key: key(&class.name),
@@ -140,7 +145,7 @@ fn node(row: Row) -> Option<Node> {
 }
 
 fn leaf(lane: &LaneStatus, (index, place): (usize, usize), class: &ClassStatus) -> Row {
-    let full = lane.policy.rate_bps;
+    let full = rate(lane);
     let recent = class.recent.unwrap_or_default();
     let most =
         class.borrowed.iter().max_by(|one, other| one.recent_bps.total_cmp(&other.recent_bps));

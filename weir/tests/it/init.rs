@@ -57,6 +57,23 @@ fn what_it_writes_has_no_findings() {
     }
 }
 
+#[test]
+fn a_line_that_varies_has_a_policy_for_its_least_rate_and_no_findings() {
+    let path = folder("init-varies");
+    let out = path.display().to_string();
+    let given = ["--down", "20Mbit/s", "--up", "4 Mbit/s", "--link", "lte", "--varies", "-o", &out];
+    let output = weir(&[&["init"], &given[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let deployment = path.join("deployment.toml");
+    let checked = weir(&["check", &deployment.display().to_string()]);
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+    let text = fs::read_to_string(deployment).expect("it is written");
+    let rates = "min = \"5000 kbit/s\"\nbase = \"20000 kbit/s\"\nmax = \"80000 kbit/s\"\n";
+    assert!(text.contains(&format!("[direction.download.autorate]\n{rates}")), "{text}");
+    let policy = fs::read_to_string(path.join("upload.toml")).expect("it is written");
+    assert!(policy.contains("rate = \"1000 kbit/s\""), "{policy}");
+}
+
 /// An evening: a call, three hosts with pages and transfers, a backup, and a flood by one of them.
 fn evening(policy: &str, address: &str) -> String {
     let source = |text: String| format!("[[source]]\nreturn_delay = '10 ms'\nkind = 'tcp'\n{text}");

@@ -20,6 +20,7 @@ mod replayed;
 mod restarts;
 mod screen;
 mod told;
+mod varying;
 
 use libtest_mimic::Failed;
 use std::io::{Read, Write};
@@ -76,7 +77,8 @@ pub fn rows() -> impl Iterator<Item = Row> {
         restarts::TESTS,
         told::TESTS,
     ];
-    let others: [(&[Test], &[Need]); 8] = [
+    let others: [(&[Test], &[Need]); 9] = [
+        (varying::TESTS, &[Need::PrivateNetworks, Need::Program("tc")]),
         (api::WITH_PROMETHEUS, &[Need::PrivateNetworks, Need::Program("prometheus")]),
         (bridges::OVER_AF_XDP, &[Need::AfXdp]),
         (circuits::WITH_RADCLIENT, &[Need::PrivateNetworks, Need::Program("radclient")]),

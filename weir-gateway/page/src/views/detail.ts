@@ -85,7 +85,7 @@ export class Detail {
       .filter(([, sum]) => sum >= 0.5)
       .sort((a, b) => b[1] - a[1]);
     const one = store.classes[store.selected];
-    const over = store.now.value(store.selected, "offered") > (one?.share_bps ?? Infinity);
+    const over = store.now.value(store.selected, "offered") > (one?.share_bps ?? 0);
     const key = JSON.stringify([name, sums, over]);
     if (key === this.drawn) return;
     this.drawn = key;

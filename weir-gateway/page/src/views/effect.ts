@@ -1,7 +1,7 @@
 // What a change would lead to, drawn before it is applied: findings, and each class's share and
 // bounds before and after.
 import { api, type Finding, type PredictedClass, type Prediction, type Setting } from "../api";
-import { h, table } from "../dom";
+import { beforeAfter, h, table } from "../dom";
 import { delay, rate } from "../format";
 import type { Store } from "../store";
 
@@ -184,8 +184,8 @@ const size = (one: PredictedClass) =>
 function pair(values: Pair, write: (value: number | null) => string): Node {
   if (!values || (values[0] === null && values[1] === null)) return h("span", {}, "–");
   // It was known, and is not with the change.
-  if (values[1] === null) return h("span", {}, `${write(values[0])} → ${OPEN}`);
+  if (values[1] === null) return beforeAfter(write(values[0]), OPEN);
   return differ(values)
-    ? h("span", {}, `${write(values[0])} → `, h("b", {}, write(values[1])))
+    ? beforeAfter(write(values[0]), h("b", {}, write(values[1])))
     : h("span", { class: "muted" }, write(values[1]));
 }

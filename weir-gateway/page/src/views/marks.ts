@@ -48,12 +48,12 @@ export class Marks {
   private drawLane(): void {
     const [from, to] = this.store.shown();
     const shown = this.store.marks.filter((mark) => mark.t >= from && mark.t <= to).slice(-60);
+    // An empty lane looks like an event without words.
+    this.lane.hidden = shown.length === 0;
     const key = shown.map((mark) => `${mark.t}${mark.kind}`).join();
     if (key !== this.listed) {
       this.listed = key;
       this.lane.replaceChildren(...shown.map((mark) => this.pin(mark)));
-      // An empty lane looks like an event without words.
-      this.lane.hidden = shown.length === 0;
     }
     [...this.lane.children].forEach((pin, at) => {
       const part = ((shown[at]?.t ?? 0) - from) / (to - from);

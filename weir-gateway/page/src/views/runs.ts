@@ -74,8 +74,9 @@ export class RunList {
     this.words.textContent =
       this.x === this.y
         ? `Better is ${better(x)}.`
-        : `Better is ${better(x)} and ${better(y)}. ${front.length} of ${known.length} points are ` +
-          "the front: no other one is better in one and as good in the other.";
+        : `Better is ${better(x)} and ${better(y)}. ${front.length} of ${known.length} points ` +
+          `${front.length === 1 ? "is" : "are"} the front: no other one is better in one and as ` +
+          "good in the other.";
     this.picture.replaceChildren(this.drawn(known, new Set(front)));
   }
 

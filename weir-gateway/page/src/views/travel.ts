@@ -143,8 +143,9 @@ export class TimeBar {
     const none = store.tellsPackets
       ? "no packets are kept, so no fork: set `ring` in the deployment"
       : "";
-    const whole =
-      kept !== null && kept <= first ? "any moment" : `the last ${span(last - (kept ?? 0))}`;
+    const length = last - (kept ?? 0);
+    const latest = length < 1000 ? "nothing yet" : `the last ${span(length)}`;
+    const whole = kept !== null && kept <= first ? "any moment" : latest;
     text(this.words, kept === null ? none : `can be forked and looked into: ${whole}`);
     const where = isKept ? "packets are known" : "figures only";
     set(this.slider, "aria-valuetext", store.instant === null ? "now" : `${clock(at)}, ${where}`);

@@ -2,7 +2,7 @@
 // moment, or a live run and its simulation.
 import type { ClassHistory, Mark, Totals } from "../api";
 import { Chart, type Series } from "../chart";
-import { h, table } from "../dom";
+import { beforeAfter, h, table } from "../dom";
 import { count, delay, measure, rate, type Field } from "../format";
 import type { Store } from "../store";
 
@@ -158,7 +158,7 @@ function mean(values: (number | null)[] | undefined): number {
 }
 
 /** Writes two values in one cell, the second once if it is written as the first. */
-function both<T>(write: (value: T) => string, solid: T, dashed: T): string {
+function both<T>(write: (value: T) => string, solid: T, dashed: T): Node | string {
   const [one, other] = [write(solid), write(dashed)];
-  return one === other ? one : `${one} → ${other}`;
+  return one === other ? one : beforeAfter(one, other);
 }

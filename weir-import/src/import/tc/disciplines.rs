@@ -25,9 +25,12 @@ pub(super) struct Discipline {
     pub from_ip: bool,
     /// The rate of a `tbf` in bit/s, or the `bandwidth` of a `cbq`.
     pub rate: u64,
-    /// The number of bands of a `prio`, and the band of ordinary packets.
+    /// The number of bands of a `prio` or `ets`, and the band of ordinary packets.
     pub bands: u64,
     pub ordinary: u64,
+    /// The strict bands of an `ets`, and the quanta of those behind them.
+    pub strict: u64,
+    pub quanta: Vec<u64>,
     /// Keys and values of `[link.SCHEDULER]`.
     pub parameters: Vec<Key>,
     /// The queue of a discipline without classes.
@@ -82,6 +85,7 @@ pub(super) fn read(
         }
         "cbq" => cbq(&mut one, words, line, reading)?,
         "prio" => prio(&mut one, words, line, reading)?,
+        "ets" => super::ets::read(&mut one, words, line, reading)?,
         "tbf" => tbf(&mut one, words, line, reading)?,
         "drr" | "qfq" | "mq" => {}
         "cake" => super::cake::read(&mut one, words, line, reading)?,
@@ -93,7 +97,12 @@ pub(super) fn read(
         "sfq" => {
             one.queue = sfq(words, line, reading)?;
         }
-        "fq_codel" | "codel" | "pie" => one.queue = delays(kind, words, line, reading)?,
+        "fq_codel" | "codel" | "pie" | "fq_pie" => {
+            one.queue = delays(kind, words, line, reading)?;
+        }
+        "choke" => one.queue = super::queues::choke(words, line, reading)?,
+        "sfb" => one.queue = super::queues::sfb(waiting, words, reading)?,
+        "dualpi2" => one.queue = super::queues::dualpi2(words, line, reading)?,
         "red" => one.queue = red(words, line, reading)?,
         "pfifo" | "bfifo" | "pfifo_fast" | "pfifo_head_drop" => {
             one.queue = fifo(kind, waiting, words, line, reading)?;
@@ -204,9 +213,7 @@ fn prio(
         }
     }
     one.ordinary = one.ordinary.min(one.bands - 1);
-    let note = "`priomap` sorts by the sender's priority, which Weir does not see: packets that no \
-                filter takes go to the band of ordinary packets";
-    reading.approximated(line, note);
+    reading.approximated(line, PRIORITY_MAP);
     Some(())
 }
 
@@ -307,9 +314,10 @@ fn sfq(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key
     Some(keys)
 }
 
-/// Reads `fq_codel`, `codel` and `pie`.
+/// Reads `fq_codel`, `codel`, `pie` and `fq_pie`.
 fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
-    let dropper = if kind.text == "fq_codel" { "fq-codel" } else { kind.text.as_str() };
+    let dropper = kind.text.replace('_', "-");
+    let dropper = dropper.as_str();
     let mut keys = vec![("dropper", quoted(dropper))];
     if dropper == "codel" {
         keys.push(("root", quoted("linux")));
@@ -320,7 +328,11 @@ fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -
             return None;
         };
         match option {
+            Delay::Flag("", _) => {}
             Delay::Flag(key, value) => keys.push((key, value.to_owned())),
+            Delay::Without => {
+                reading.approximated(line, format!("`{}` is left out", word.text));
+            }
             Delay::LeftOut(what, parse) => {
                 words.value(what, parse, reading)?;
                 reading.approximated(line, format!("`{}` is left out", word.text));
@@ -346,16 +358,18 @@ fn delays(kind: &Word, words: &mut Words, line: LineId, reading: &mut Reading) -
     Some(keys)
 }
 
-/// An option of `fq_codel`, `codel` or `pie`.
+/// An option of `fq_codel`, `codel`, `pie` or `fq_pie`.
 #[derive(Clone, Copy)]
 enum Delay {
     /// A number, of which tc takes 0 for none: its key, what it is, how it is read (which refuses
     /// what tc or the kernel refuses) and written.
     Number(&'static str, &'static str, Parse, Show),
-    /// A word that sets a key to a value.
+    /// A word that sets a key to a value; without a key it is the default.
     Flag(&'static str, &'static str),
     /// A value that Weir has no key for.
     LeftOut(&'static str, Parse),
+    /// A word without a value that Weir has no key for.
+    Without,
     /// The memory of all its queues.
     Memory,
 }
@@ -455,7 +469,7 @@ pub(super) fn packet_limit(waiting: u64) -> Vec<Key> {
     vec![("limit", packets(waiting.max(1)))]
 }
 
-fn packets(limit: u64) -> String {
+pub(super) fn packets(limit: u64) -> String {
     let limit = limit.min(u32::MAX.into());
     quoted(&format!("{limit} {}", if limit == 1 { "packet" } else { "packets" }))
 }
@@ -689,12 +703,12 @@ fn size_cell(text: &str) -> Option<u64> {
 }
 
 /// Parses a size of at most 32 bits, as tc takes it for a limit.
-fn size_u32(text: &str) -> Option<u64> {
+pub(super) fn size_u32(text: &str) -> Option<u64> {
     size(text).or_else(|| unsigned(text)).filter(|size| *size <= u32::MAX.into())
 }
 
 /// Parses a whole number of at most 32 bits.
-fn unsigned(text: &str) -> Option<u64> {
+pub(super) fn unsigned(text: &str) -> Option<u64> {
     base0(text, u32::MAX).map(u64::from)
 }
 
@@ -726,12 +740,19 @@ const SFQ_DEPTH_MAX: u64 = 127;
 const FLOWS_MAX: u64 = 65_536;
 const QUANTUM_MAX: u64 = 1 << 20;
 const MEMORY_MAX: u64 = 1 << 31;
+pub(super) const PRIORITY_MAP: &str = "`priomap` sorts by the sender's priority, which Weir does \
+     not see: packets that no filter takes go to the band of ordinary packets";
 const DROPS_ALL: &str = "the kernel drops every packet at a limit of 0; Weir has no limit below 1";
-const A_RATE: &str = "a rate such as 10mbit";
-const A_SIZE: &str = "a size such as 15k";
-const A_TIME: &str = "a time such as 5ms";
+pub(super) const A_RATE: &str = "a rate such as 10mbit";
+pub(super) const A_SIZE: &str = "a size such as 15k";
+pub(super) const A_TIME: &str = "a time such as 5ms";
 const CLASSFUL: [&str; 5] = ["htb", "hfsc", "drr", "qfq", "cbq"];
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 22] = [
+    "choke",
+    "sfb",
+    "fq_pie",
+    "dualpi2",
+    "ets",
     "qfq",
     "cake",
     "htb",
@@ -751,16 +772,38 @@ const KINDS: [&str; 17] = [
     "pfifo_head_drop",
 ];
 /// Disciplines of the kernel without a counterpart in Weir, and what to do instead.
-const UNKNOWN_TO_WEIR: [(&[&str], &str); 7] = [
+const UNKNOWN_TO_WEIR: [(&[&str], &str); 9] = [
     (&["netem"], "it imitates a path; `weir sim` has paths with a delay and with losses"),
     (
-        &["mqprio", "multiq", "taprio"],
+        &["mqprio"],
+        "it gives queues of the device to the sender's priorities, which Weir does not see, and \
+         the device orders them; `mq`, with a policy for each queue, and `ets` are read",
+    ),
+    (
+        &["multiq"],
         "a link has one queue towards the device; `mq` is read, with a policy for each queue",
     ),
-    (&["fq", "etf"], "it paces what this machine itself sends, by the stamps of sockets"),
-    (&["fq_pie", "choke", "sfb", "hhf", "dualpi2"], "`fq_codel`, `pie` and `sfq` are read"),
-    (&["gred", "skbprio", "dsmark"], "a class for each kind of packet, as in `prio`, is read"),
-    (&["ets", "cbs"], "`drr` and `prio` are read"),
+    (
+        &["taprio"],
+        "its gates open by a clock that all bridges of the network share, and Weir follows passed \
+         time; `ets` is read, for the same classes without a schedule",
+    ),
+    (
+        &["cbs"],
+        "it shapes a class of audio and video by credits of its queue in the device; `tbf` and the \
+         `ceil` of `htb` are read, which limit a class alike",
+    ),
+    (
+        &["fq", "etf"],
+        "it sends what this machine itself sends at the times that sockets stamp, and a bridge \
+         sees no such stamp; `fq_codel` is read, for the turns of flows",
+    ),
+    (
+        &["gred", "skbprio", "dsmark"],
+        "it sorts by marks within this machine (`tc_index`, priorities); a class for each kind of \
+         packet, as in `prio`, and `red` below it are read",
+    ),
+    (&["hhf"], "`fq_codel`, `sfb` and `choke` are read, which hold flows that flood"),
     (&["noqueue", "plug", "teql0", "teql", "atm", "bpf"], "it orders no packets by class"),
 ];
 const CLASS_WORDS: [(&str, &[&str]); 5] = [
@@ -800,12 +843,17 @@ const CLASS_WORDS: [(&str, &[&str]); 5] = [
 ];
 
 /// The droppers of [`DELAYS`].
-const ALL: &[&str] = &["fq-codel", "codel", "pie"];
+const ALL: &[&str] = &["fq-codel", "codel", "pie", "fq-pie"];
+const BUT_FQ_PIE: &[&str] = &["fq-codel", "codel", "pie"];
 const CODELS: &[&str] = &["fq-codel", "codel"];
-const FQ: &[&str] = &["fq-codel"];
+const FQS: &[&str] = &["fq-codel", "fq-pie"];
+const FQ_CODEL: &[&str] = &["fq-codel"];
+const PIES: &[&str] = &["pie", "fq-pie"];
 const PIE: &[&str] = &["pie"];
+const FQ_PIE: &[&str] = &["fq-pie"];
+const A_PER_CENT: &str = "a number from 0 to 100";
 const A_GAIN: &str = "a number from 0 to 32";
-/// The options of `fq_codel`, `codel` and `pie`, and which of them have each.
+/// The options of `fq_codel`, `codel`, `pie` and `fq_pie`, and which of them have each.
 const DELAYS: &[(&str, &[&str], Delay)] = &[
     (
         "limit",
@@ -814,12 +862,12 @@ const DELAYS: &[(&str, &[&str], Delay)] = &[
     ),
     ("target", ALL, Delay::Number("target", A_TIME, whole_microseconds, duration)),
     ("interval", CODELS, Delay::Number("interval", A_TIME, whole_microseconds, duration)),
-    ("tupdate", PIE, Delay::Number("update", A_TIME, whole_microseconds, duration)),
-    ("alpha", PIE, Delay::Number("alpha", A_GAIN, |text| most(32, text), plain)),
-    ("beta", PIE, Delay::Number("beta", A_GAIN, |text| most(32, text), plain)),
+    ("tupdate", PIES, Delay::Number("update", A_TIME, whole_microseconds, duration)),
+    ("alpha", PIES, Delay::Number("alpha", A_GAIN, |text| most(32, text), plain)),
+    ("beta", PIES, Delay::Number("beta", A_GAIN, |text| most(32, text), plain)),
     (
         "flows",
-        FQ,
+        FQS,
         Delay::Number(
             "flows",
             "a number of flows up to 65536",
@@ -829,7 +877,7 @@ const DELAYS: &[(&str, &[&str], Delay)] = &[
     ),
     (
         "quantum",
-        FQ,
+        FQ_CODEL,
         Delay::Number(
             "quantum",
             "a number of bytes up to 1048576",
@@ -837,13 +885,28 @@ const DELAYS: &[(&str, &[&str], Delay)] = &[
             raised,
         ),
     ),
-    ("memory_limit", FQ, Delay::Memory),
+    (
+        "quantum",
+        FQ_PIE,
+        Delay::Number(
+            "quantum",
+            "a number of bytes up to 1048576",
+            |text| size(text).filter(|size| *size <= QUANTUM_MAX),
+            |quantum| bytes(quantum.max(64)),
+        ),
+    ),
+    ("memory_limit", FQ_CODEL, Delay::Memory),
+    ("memory_limit", FQ_PIE, Delay::LeftOut(A_SIZE, size_u32)),
+    ("ecn_prob", FQ_PIE, Delay::Number("ecn_max", A_PER_CENT, |text| most(100, text), plain)),
+    ("dq_rate_estimator", PIE, Delay::Flag("estimator", "\"rate\"")),
+    ("dq_rate_estimator", FQ_PIE, Delay::Without),
+    ("no_dq_rate_estimator", PIES, Delay::Flag("", "")),
     ("ecn", ALL, Delay::Flag("ecn", "true")),
     ("noecn", ALL, Delay::Flag("ecn", "false")),
-    ("bytemode", PIE, Delay::Flag("bytes", "true")),
-    ("nobytemode", PIE, Delay::Flag("bytes", "false")),
-    ("ce_threshold", ALL, Delay::LeftOut(A_TIME, time)),
-    ("drop_batch", ALL, Delay::LeftOut("a number", unsigned)),
+    ("bytemode", PIES, Delay::Flag("bytes", "true")),
+    ("nobytemode", PIES, Delay::Flag("bytes", "false")),
+    ("ce_threshold", BUT_FQ_PIE, Delay::LeftOut(A_TIME, time)),
+    ("drop_batch", BUT_FQ_PIE, Delay::LeftOut("a number", unsigned)),
 ];
 /// Those of them that a finding about another word names.
 const DELAY_KNOWN: [&str; 8] =

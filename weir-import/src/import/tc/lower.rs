@@ -122,9 +122,10 @@ fn scheduler(
     let below = |one: &Qdisc| one.parent.is_some_and(|parent| parent.0 == root.handle.0);
     let Some(at) = device.qdiscs.iter().position(below) else { return (discipline, root.handle.0) };
     let inner = device.qdiscs.remove(at);
-    let classful = ["prio", "drr", "qfq", "htb", "hfsc", "cbq"].contains(&inner.kind.kind.as_str());
+    let with_classes = ["prio", "ets", "drr", "qfq", "htb", "hfsc", "cbq"];
+    let classful = with_classes.contains(&inner.kind.kind.as_str());
     if !classful {
-        let queue = inner.kind.queue.clone();
+        let queue = queue_below(&inner.kind);
         return (Discipline { queue, ..discipline }, root.handle.0);
     }
     let note = "the link paces each packet at the rate: the bucket is left out";
@@ -207,7 +208,7 @@ fn is_limited(classes: &[Class], root: u16) -> bool {
 fn add_classes(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Option<usize> {
     let kind = lowering.discipline.kind.clone();
     let ids = match kind.as_str() {
-        "prio" => bands(lowering, reading),
+        "prio" | "ets" => bands(lowering, reading),
         kind if CLASSFUL.contains(&kind) => tree(lowering, reading),
         _ => Vec::new(),
     };
@@ -264,7 +265,7 @@ fn add_classes(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Option<usi
         )
     });
     let parents = sketch.classes.iter().filter_map(|class| class.parent).collect();
-    let by_minor = discipline.kind == "prio";
+    let by_minor = ["prio", "ets"].contains(&discipline.kind.as_str());
     let inner = inner_defaults(inner, &ids);
     let to = Targets { ids: &ids, parents: &parents, default, direct, root, by_minor, inner };
     let filters = std::mem::take(&mut device.filters);
@@ -281,6 +282,7 @@ fn weir_scheduler(discipline: &Discipline) -> &'static str {
         "drr" => "drr",
         "qfq" => "qfq-plus",
         "prio" => "priq",
+        "ets" => "ets",
         "tbf" => "tbf",
         _ => "fifo",
     }
@@ -329,7 +331,8 @@ fn bands(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Vec<Handle> {
         let below = |one: &&Qdisc| one.parent == Some(id) && one.kind.kind == "tbf";
         device.qdiscs.iter().find(below).map(|one| one.kind.rate)
     };
-    let any = ids.iter().any(|id| paced(*id).is_some());
+    let is_prio = discipline.kind == "prio";
+    let any = is_prio && ids.iter().any(|id| paced(*id).is_some());
     if any {
         sketch.scheduler = "htb";
         let note = "a band with a bucket below is a class with a ceiling, so the bands are \
@@ -344,6 +347,8 @@ fn bands(lowering: &mut Lowering<'_>, reading: &mut Reading) -> Vec<Handle> {
             let ceil = paced(id).or(*speed).unwrap_or(super::SPEED);
             class.keys.push(("ceil", rate_value(ceil)));
             class.leaf_keys.push(("prio", u64::from(id.1 - 1).min(7).to_string()));
+        } else if !is_prio {
+            class.leaf_keys.push(super::ets::key(discipline, id.1.into()));
         } else {
             let priority = discipline.bands - u64::from(id.1);
             class.leaf_keys.push(("priority", priority.to_string()));
@@ -504,28 +509,41 @@ fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mu
             reading.lost(qdisc.line, "its parent is not a class of the root discipline");
             continue;
         };
-        if qdisc.kind.kind == "tbf" && ["htb", "hfsc"].contains(&sketch.scheduler) {
+        let is_cake = qdisc.kind.kind == "cake" && qdisc.kind.rate > 0;
+        let limits = qdisc.kind.kind == "tbf" || is_cake;
+        if limits && ["htb", "hfsc"].contains(&sketch.scheduler) {
             let is_htb = sketch.scheduler == "htb";
             let class = &mut sketch.classes[at];
-            class.queue.clone_from(&qdisc.kind.queue);
+            class.queue = queue_below(&qdisc.kind);
             let (lower, limit): (fn(&mut _, _), _) =
                 if is_htb { (lower_to, "ceiling") } else { (limit_to, "upper limit") };
             lower(class, qdisc.kind.rate);
-            let note = format!("the bucket below the class is the {limit} of the class");
+            let what = if is_cake { "rate of the cake" } else { "bucket" };
+            let note = format!("the {what} below the class is the {limit} of the class");
             reading.approximated(qdisc.line, note);
             continue;
         }
-        let classful = ["htb", "hfsc", "cbq", "drr", "qfq", "prio", "tbf"];
+        let classful = ["htb", "hfsc", "cbq", "drr", "qfq", "prio", "ets", "tbf"];
         if classful.contains(&qdisc.kind.kind.as_str()) {
             let why = "a link has one scheduler here: a discipline below a class becomes one queue";
             reading.lost(qdisc.line, why);
             continue;
         }
-        if qdisc.kind.kind == "cake" && qdisc.kind.rate > 0 {
-            reading.approximated(qdisc.line, "its `bandwidth` is left out below a class");
+        if is_cake {
+            reading.approximated(qdisc.line, "its `bandwidth` holds nothing back below a class");
         }
-        sketch.classes[at].queue.clone_from(&qdisc.kind.queue);
+        sketch.classes[at].queue = queue_below(&qdisc.kind);
     }
+}
+
+/// Returns the queue of a discipline that is below a class or a bucket: a cake there knows its own
+/// rate.
+fn queue_below(discipline: &Discipline) -> Vec<Key> {
+    let mut queue = discipline.queue.clone();
+    if discipline.kind == "cake" && discipline.rate > 0 {
+        queue.push(("rate", rate_value(discipline.rate)));
+    }
+    queue
 }
 
 /// Lowers the rate and the ceiling of a class of htb to a rate.
@@ -575,7 +593,7 @@ fn default_class(
     sketch: &mut Sketch,
 ) -> Option<usize> {
     let minor = match discipline.kind.as_str() {
-        "prio" => Some(discipline.ordinary as u16 + 1),
+        "prio" | "ets" => Some(discipline.ordinary as u16 + 1),
         _ => discipline.default.filter(|minor| *minor > 0),
     };
     let mut at = minor.and_then(|minor| ids.iter().position(|id| *id == (root, minor)))?;

@@ -12,6 +12,7 @@ mod commands;
 mod conditions;
 mod disciplines;
 mod draft;
+mod ets;
 mod filters;
 pub mod kernel;
 mod lower;
@@ -20,6 +21,7 @@ mod selector;
 mod shown;
 mod tables;
 
+pub(super) mod queues;
 pub(super) mod units;
 
 pub(super) use commands::Command;

@@ -39,6 +39,12 @@ fn sections_of_disciplines_alone() {
                 "limit = '500 packets', memory = '4194304 B', flows = 64, target = '7 ms', interval = '90 ms', quantum = '300 B', ecn = false }",
             ),
             ("[ControlledDelay]\nPacketLimit=9\nECN=true", CLOSE, "", "dropper = 'codel'"),
+            (
+                "[EnhancedTransmissionSelection]\nBands=3\nStrictBands=1\nQuantumBytes=2000 1500",
+                CLOSE,
+                "--rate",
+                "[class.band-2]; quantum = '2000 B'; ",
+            ),
             ("[PIE]\nPacketLimit=9", CLOSE, "", "dropper = 'pie', limit = '9 packets'"),
             (
                 "[StochasticFairnessQueueing]\nPerturbPeriodSec=10s",

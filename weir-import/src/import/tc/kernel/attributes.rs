@@ -31,6 +31,14 @@ impl<'m> Attributes<'m> {
         number(bytes, 0, bytes.len())
     }
 
+    /// Returns the numbers in the attributes inside one, which may all be of one kind.
+    pub(super) fn list(&self, kind: u16) -> Vec<u64> {
+        let inside = NlasIterator::new(self.get(kind).unwrap_or(&[])).map_while(Result::ok);
+        let value = |one: &'m [u8], length: usize| one.get(LENGTHS..length).unwrap_or(&[]);
+        let values = inside.map(|one| value(one.into_inner(), one.length().into()));
+        values.filter_map(|bytes| number(bytes, 0, bytes.len())).collect()
+    }
+
     /// Returns the attributes by their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u16, &'m [u8])> + '_ {
         self.0.iter().map(|(kind, bytes)| (*kind, *bytes))

@@ -2,6 +2,7 @@
 //! structures are those of <linux/pkt_sched.h>.
 
 use super::super::cake::ISOLATIONS;
+use super::super::queues::burst_of;
 use super::super::units::written_burst;
 use super::attributes::{Attributes, number};
 use super::{Message, STAB, above, handle};
@@ -21,9 +22,13 @@ pub(super) fn qdisc(one: &Message<'_>) -> String {
         "hfsc" => default(one.options, 2),
         "tbf" => tbf(&own),
         "prio" => prio(one.options),
+        "ets" => ets(&own),
         "pfifo" | "bfifo" | "pfifo_head_drop" => field(one.options, 0, " limit"),
         "sfq" => sfq(one.options),
         "red" => red(&own),
+        "choke" => choke(&own),
+        "sfb" => sfb(&own),
+        "dualpi2" => dualpi2(&own),
         "cake" => cake(&own),
         kind => rows(kind, &own),
     };
@@ -157,6 +162,21 @@ fn prio(options: &[u8]) -> String {
     field(options, 0, " bands") + " priomap" + &map
 }
 
+fn ets(own: &Attributes<'_>) -> String {
+    let mut text = String::new();
+    for (kind, word) in [(1, "bands"), (2, "strict")] {
+        if let Some(number) = own.number(kind).filter(|number| *number > 0) {
+            let _ = write!(text, " {word} {number}");
+        }
+    }
+    for (kind, word) in [(3, " quanta"), (5, " priomap")] {
+        let numbers = own.list(kind);
+        text += if numbers.is_empty() { "" } else { word };
+        numbers.iter().for_each(|number| text += &format!(" {number}"));
+    }
+    text
+}
+
 fn sfq(options: &[u8]) -> String {
     let mut text = field(options, 0, " quantum") + &field(options, 8, " limit");
     text += &(field(options, 12, " divisor") + &field(options, 16, " flows"));
@@ -179,6 +199,48 @@ fn red(own: &Attributes<'_>) -> String {
     let words = [(1, " ecn"), (2, " harddrop"), (4, " adaptive")];
     words.iter().filter(|row| flags & row.0 > 0).for_each(|row| text.push_str(row.1));
     text
+}
+
+/// The kernel does not tell the table of pauses, but the size of its cells.
+fn choke(own: &Attributes<'_>) -> String {
+    let Some(all) = own.get(1) else { return String::new() };
+    let mut text = field(all, 0, " limit") + &field(all, 4, " min") + &field(all, 8, " max");
+    if let Some(most) = own.number(3) {
+        let _ = write!(text, " probability {:.6}", most as f64 / f64::from(u32::MAX));
+    }
+    let byte = |at| number(all, at, 1).unwrap_or(0).min(31);
+    let pause = (CELLS << byte(14)) * 1000 / 31;
+    let min = number(all, 4, 4).unwrap_or(0);
+    if let Some((burst, bandwidth)) = burst_of(1 << byte(12), min, pause) {
+        let _ = write!(text, " burst {burst} bandwidth {bandwidth}bit");
+    }
+    text + if byte(15) & 1 > 0 { " ecn" } else { "" }
+}
+
+/// Writes `struct tc_sfb_qopt`, whose probabilities are in 65535ths.
+fn sfb(own: &Attributes<'_>) -> String {
+    let Some(all) = own.get(1) else { return String::new() };
+    let mut text = field(all, 0, " rehash") + &field(all, 4, " db");
+    text += &(field(all, 8, " max") + &field(all, 12, " target"));
+    for (at, word) in [(16, "increment"), (20, "decrement")] {
+        let part = number(all, at, 4).unwrap_or(0) as f64 / f64::from(u16::MAX);
+        let _ = write!(text, " {word} {part:.6}");
+    }
+    text += &(field(all, 24, " limit") + &field(all, 28, " penalty_rate"));
+    text + &field(all, 32, " penalty_burst")
+}
+
+fn dualpi2(own: &Attributes<'_>) -> String {
+    let mut text = rows("dualpi2", own);
+    for (kind, word) in [(5, "alpha"), (6, "beta")] {
+        if let Some(gain) = own.number(kind) {
+            let _ = write!(text, " {word} {:.6}", gain as f64 / 256.0);
+        }
+    }
+    let is = |kind, value| own.number(kind).is_some_and(|number| number == value);
+    text += if is(11, 0) { " overflow" } else { " drop_on_overload" };
+    text += if is(12, 1) { " drop_enqueue" } else { " drop_dequeue" };
+    text + if is(14, 3) { " any_ect" } else { " l4s_ect" }
 }
 
 fn cake(own: &Attributes<'_>) -> String {
@@ -268,10 +330,32 @@ const ROWS: &[(&str, u16, &str, Form)] = &[
     ("pie", 5, "beta", Form::Plain),
     ("pie", 6, "ecn", Form::Flag("")),
     ("pie", 7, "bytemode", Form::Flag("")),
+    ("fq_pie", 1, "limit", Form::Plain),
+    ("fq_pie", 2, "flows", Form::Plain),
+    ("fq_pie", 3, "target", Form::Microseconds),
+    ("fq_pie", 4, "tupdate", Form::Microseconds),
+    ("fq_pie", 5, "alpha", Form::Plain),
+    ("fq_pie", 6, "beta", Form::Plain),
+    ("fq_pie", 7, "quantum", Form::Plain),
+    ("fq_pie", 8, "memory_limit", Form::Plain),
+    ("fq_pie", 9, "ecn_prob", Form::Plain),
+    ("fq_pie", 10, "ecn", Form::Flag("noecn")),
+    ("fq_pie", 11, "bytemode", Form::Flag("nobytemode")),
+    ("fq_pie", 12, "dq_rate_estimator", Form::Flag("")),
+    ("dualpi2", 1, "limit", Form::Plain),
+    ("dualpi2", 3, "target", Form::Microseconds),
+    ("dualpi2", 4, "tupdate", Form::Microseconds),
+    ("dualpi2", 7, "step_thresh", Form::Plain),
+    ("dualpi2", 8, "step_thresh", Form::Microseconds),
+    ("dualpi2", 9, "min_qlen_step", Form::Plain),
+    ("dualpi2", 10, "coupling_factor", Form::Plain),
+    ("dualpi2", 13, "classic_protection", Form::Plain),
     ("drr", 1, "quantum", Form::Plain),
     ("qfq", 1, "weight", Form::Plain),
     ("qfq", 2, "maxpkt", Form::Plain),
 ];
+/// The part of 31 halvings in a cell of tc's table, which is between 256 and 512.
+const CELLS: u64 = 384;
 /// `TC_LINKLAYER_ATM`.
 const ATM: u32 = 2;
 /// Nanoseconds of a tick, and what divides them.

@@ -1,0 +1,250 @@
+//! Reads `choke`, `sfb` and `dualpi2` as `tc` writes them [linux]. What tc computes from a burst
+//! and a bandwidth, the policy has as weight and as the pause that halves the average.
+
+use super::super::lines::{LineId, Reading};
+use super::super::sketch::{Key, quoted};
+use super::super::words::{Word, Words, decimal};
+use super::disciplines::{A_RATE, A_SIZE, A_TIME, duration, packets, size_u32, unsigned};
+use super::units::{rate, time};
+
+/// Reads `choke limit PACKETS bandwidth RATE ...`.
+pub(super) fn choke(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
+    let (mut limit, mut bandwidth, mut min, mut max, mut burst) = (0, 0, 0, 0, 0);
+    let mut probability = 20_000;
+    let mut ecn = false;
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "limit" => limit = words.value(A_COUNT, unsigned, reading)?,
+            "bandwidth" => bandwidth = words.value(A_RATE, rate, reading)?,
+            "min" => min = words.value(A_COUNT, unsigned, reading)?,
+            "max" => max = words.value(A_COUNT, unsigned, reading)?,
+            "burst" => burst = words.value(A_COUNT, unsigned, reading)?,
+            "probability" => probability = words.value(A_PART, part, reading)?,
+            "ecn" => ecn = true,
+            other => return unknown(other, &word, ("choke", &CHOKE), reading),
+        }
+    }
+    if limit == 0 || bandwidth < 8 {
+        reading.lost(line, "a choke needs `limit` and `bandwidth`");
+        return None;
+    }
+    // tc's defaults.
+    max = if max == 0 { limit / 4 } else { max };
+    min = if min == 0 { max / 3 } else { min };
+    burst = if burst == 0 { (2 * min + max) / 3 } else { burst };
+    let Some(log) = weight_log(burst, min).filter(|_| 0 < min && min < max && max <= limit) else {
+        reading.lost(line, "tc refuses these thresholds or this burst");
+        return None;
+    };
+    let mut keys = vec![("dropper", quoted("choke")), ("limit", packets(limit))];
+    keys.extend([("min", min.to_string()), ("max", max.to_string())]);
+    keys.push(("pmax", percent(probability)));
+    keys.push(("weight", (1u64 << log).to_string()));
+    keys.push(("halves", duration(halves(log, bandwidth))));
+    keys.extend(ecn.then(|| ("ecn", "true".to_owned())));
+    Some(keys)
+}
+
+/// Returns the logarithm of the weight with which a burst of packets passes [linux tc_red.c].
+fn weight_log(burst: u64, min: u64) -> Option<i32> {
+    let over = burst as f64 + 1.0 - min as f64;
+    let fits = |log: &i32| {
+        let part = 0.5_f64.powi(*log);
+        over <= (1.0 - (1.0 - part).powf(burst as f64)) / part
+    };
+    if over < 1.0 { None } else { (1..20).find(fits) }
+}
+
+/// Returns the pause that halves the average in the kernel, in nanoseconds: tc computes the table
+/// in ticks of 64 ns, and the kernel looks microseconds up in it.
+fn halves(log: i32, bandwidth: u64) -> u64 {
+    let ticks = PACKET * 8.0 / bandwidth as f64 * 1e9 / TICK;
+    let decay = -(1.0 - 0.5_f64.powi(log)).ln();
+    (ticks / decay * 1000.0) as u64
+}
+
+/// Returns the burst and the bandwidth in bit/s by which tc computes this weight and pause; `None`
+/// for a weight that no burst has.
+pub(in super::super) fn burst_of(weight: u64, min: u64, pause: u64) -> Option<(u64, u64)> {
+    let log = weight.max(1).ilog2() as i32;
+    let burst = (min..min + 100_000).find(|burst| weight_log(*burst, min) == Some(log))?;
+    let decay = -(1.0 - 0.5_f64.powi(log)).ln();
+    let ticks = pause.max(1) as f64 / 1000.0 * decay;
+    Some((burst, ((PACKET * 8.0 * 1e9 / TICK / ticks) as u64).max(8)))
+}
+
+/// Reads `sfb`, in which tc counts times in milliseconds.
+pub(super) fn sfb(waiting: u64, words: &mut Words, reading: &mut Reading) -> Option<Vec<Key>> {
+    let mut keys = vec![("dropper", quoted("sfb"))];
+    let (mut limit, mut max, mut target) = (0, 0, 0);
+    while let Some(word) = words.take() {
+        let key = match word.text.as_str() {
+            "limit" => {
+                limit = words.value(A_COUNT, unsigned, reading)?;
+                continue;
+            }
+            "max" => {
+                max = words.value(A_COUNT, unsigned, reading)?;
+                continue;
+            }
+            "target" => {
+                target = words.value(A_COUNT, unsigned, reading)?;
+                continue;
+            }
+            "rehash" => ("rehash", millis(words.value(A_NUMBER, unsigned, reading)?)),
+            "db" => ("warmup", millis(words.value(A_NUMBER, unsigned, reading)?)),
+            "increment" => ("increment", percent(words.value(A_PART, part, reading)?)),
+            "decrement" => ("decrement", percent(words.value(A_PART, part, reading)?)),
+            "penalty_rate" => ("penalty_rate", count(words, reading)?),
+            "penalty_burst" => ("penalty_burst", count(words, reading)?),
+            other => return unknown(other, &word, ("sfb", &SFB), reading),
+        };
+        keys.push(key);
+    }
+    // What tc makes of one that is missing, and the kernel of no limit.
+    max = match (max, target) {
+        (0, 0) => 25,
+        (0, target) => (target * 5).div_ceil(4),
+        (max, _) => max,
+    };
+    target = if target == 0 { (max * 4).div_ceil(5) } else { target };
+    keys.push(("limit", packets(if limit == 0 { waiting.max(1) } else { limit })));
+    let within = |count: u64| count.clamp(1, 65_535).to_string();
+    keys.extend([("max", within(max)), ("target", within(target))]);
+    Some(keys)
+}
+
+fn count(words: &mut Words, reading: &mut Reading) -> Option<String> {
+    words.value(A_NUMBER, unsigned, reading).map(|number| number.min(1_000_000).to_string())
+}
+
+/// Reads `dualpi2`.
+pub(super) fn dualpi2(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
+    let mut keys = vec![("dropper", quoted("dualpi2")), ("rules", quoted("linux"))];
+    while let Some(word) = words.take() {
+        let key = match word.text.as_str() {
+            "limit" => ("limit", packets(words.value(A_COUNT, unsigned, reading)?.max(1))),
+            "target" => ("target", duration(words.value(A_TIME, time, reading)?)),
+            "tupdate" => ("update", duration(words.value(A_TIME, time, reading)?.max(1_000_000))),
+            "alpha" => ("alpha", gain(words, reading)?),
+            "beta" => ("beta", gain(words, reading)?),
+            "coupling_factor" => ("coupling", words.value(A_BYTE, byte, reading)?.to_string()),
+            "step_thresh" => {
+                let step = |text: &str| time(text).filter(|_| unsigned(text).is_none());
+                let plain = words.peek().is_some_and(|text| step(text).is_none());
+                let either = |text: &str| unsigned(text).or(step(text));
+                let value = words.value("a time or packets", either, reading)?;
+                if plain {
+                    reading.approximated(line, "`step_thresh` in packets is left out");
+                    continue;
+                }
+                ("step", duration(value))
+            }
+            "classic_protection" => {
+                let share =
+                    |text: &str| unsigned(text.trim_end_matches('%')).filter(|share| *share <= 100);
+                let share = words.value("a percentage", share, reading)?;
+                ("protection", share.to_string())
+            }
+            "l4s_ect" => ("identifier", quoted("ect1")),
+            "any_ect" => ("identifier", quoted("ect")),
+            "drop_on_overload" => ("overload", quoted("drop")),
+            "overflow" => ("overload", quoted("mark")),
+            "drop_dequeue" | "split_gso" | "no_split_gso" => continue,
+            "drop_enqueue" => {
+                let note = "`drop_enqueue` is left out: a packet is dropped when it leaves";
+                reading.approximated(line, note);
+                continue;
+            }
+            "memlimit" => {
+                words.value(A_SIZE, size_u32, reading)?;
+                reading.approximated(line, "`memlimit` is left out: `limit` counts");
+                continue;
+            }
+            "min_qlen_step" => {
+                words.value(A_COUNT, unsigned, reading)?;
+                reading.approximated(line, "`min_qlen_step` is left out");
+                continue;
+            }
+            "max_rtt" | "typical_rtt" => {
+                words.value(A_TIME, time, reading)?;
+                let note = format!(
+                    "`{}` is left out; write `alpha`, `beta`, `target` and `tupdate`",
+                    word.text
+                );
+                reading.approximated(line, note);
+                continue;
+            }
+            other => return unknown(other, &word, ("dualpi2", &DUALPI2), reading),
+        };
+        keys.push(key);
+    }
+    Some(keys)
+}
+
+/// Reads a gain in Hz, of which the kernel takes 256ths.
+fn gain(words: &mut Words, reading: &mut Reading) -> Option<String> {
+    let gain = |text: &str| decimal(text).filter(|row| row.1.is_empty()).map(|row| row.0);
+    let millionths = words.value("a gain in Hz such as 0.16", gain, reading)?;
+    Some((millionths.saturating_mul(256) / 1_000_000).min((1 << 23) - 1).to_string())
+}
+
+fn unknown(
+    other: &str,
+    word: &Word,
+    (kind, known): (&str, &[&str]),
+    reading: &mut Reading,
+) -> Option<Vec<Key>> {
+    reading.unknown((other, word.span), &format!("option of {kind}"), known);
+    None
+}
+
+/// Parses a probability, in millionths.
+fn part(text: &str) -> Option<u64> {
+    decimal(text).filter(|row| row.0 <= 1_000_000 && row.1.is_empty()).map(|row| row.0)
+}
+
+fn byte(text: &str) -> Option<u64> {
+    unsigned(text).filter(|number| (1..=255).contains(number))
+}
+
+/// Formats millionths as a share.
+fn percent(millionths: u64) -> String {
+    quoted(&format!("{}.{:04} %", millionths / 10_000, millionths % 10_000))
+}
+
+fn millis(millis: u64) -> String {
+    duration(millis.saturating_mul(1_000_000))
+}
+
+const A_COUNT: &str = "a number of packets";
+const A_NUMBER: &str = "a number";
+const A_PART: &str = "a probability from 0 to 1";
+const A_BYTE: &str = "a number from 1 to 255";
+/// The packet by which tc computes weights and pauses.
+const PACKET: f64 = 1000.0;
+/// A tick of the kernel in nanoseconds.
+const TICK: f64 = 64.0;
+const CHOKE: [&str; 7] = ["limit", "bandwidth", "min", "max", "burst", "probability", "ecn"];
+const SFB: [&str; 9] = [
+    "limit",
+    "max",
+    "target",
+    "rehash",
+    "db",
+    "increment",
+    "decrement",
+    "penalty_rate",
+    "penalty_burst",
+];
+const DUALPI2: [&str; 9] = [
+    "limit",
+    "target",
+    "tupdate",
+    "alpha",
+    "beta",
+    "coupling_factor",
+    "step_thresh",
+    "classic_protection",
+    "drop_on_overload",
+];

@@ -1,0 +1,138 @@
+//! A rate that follows the capacity of a line: `[direction.NAME.autorate]`.
+//!
+//! ```toml
+//! [direction.download.autorate]
+//! min = "5 Mbit/s"
+//! base = "20 Mbit/s"
+//! max = "80 Mbit/s"
+//! target = "15 ms"                # how long frames may wait in the modem
+//! controller = "delay-target"     # or another of `weir_autorate::controller`
+//! modem = "outside"               # default: by the direction's name
+//! ```
+
+use super::{Port, Side, keys, ports};
+use crate::calculus;
+use crate::codes;
+use crate::finding::{Draft, Report, Span};
+use crate::policy::Policy;
+use crate::reader::{Node, Table};
+use weir_autorate::controller::named;
+use weir_autorate::{Limits, Way};
+use weir_core::ids::LeafId;
+use weir_core::units::{Duration, Rate};
+
+/// The table `[direction.NAME.autorate]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Autorate {
+    /// Whether frames of the direction go to the modem, or come from it.
+    pub way: Way,
+    /// The index of the port behind which the modem is.
+    pub modem: usize,
+    /// Between which rates, and for which delay.
+    pub limits: Limits,
+    /// The controller's place in `weir_autorate::controller::CONTROLLERS`.
+    pub controller: usize,
+}
+
+/// Reads the table of a direction with this name and these ends.
+pub(super) fn read(
+    node: &Node<'_>,
+    (name, ends): (&str, Option<&(Vec<usize>, usize)>),
+    ports: &[Port],
+    report: &mut Report,
+) -> Option<Autorate> {
+    let owner = format!("[direction.{name}.autorate]");
+    let mut table = node.table(report)?.named(owner).with_keys(keys::AUTORATE);
+    let limits = limits(&mut table, node, report);
+    let controller = table.word("controller", report).and_then(named);
+    let modem = table.field("modem");
+    table.finish(report);
+    let modem = modem.map(|modem| (ports::find(&modem, ports, report), modem));
+    let (from, to) = ends?;
+    let (way, modem) = match modem {
+        Some((port, modem)) => {
+            let found = port.and_then(|port| way_of(port, from, *to).map(|way| (way, port)));
+            if port.is_some() && found.is_none() {
+                let message = "the direction neither ends at this port, nor begins only there";
+                let cure = "name the port behind which the modem is";
+                report.push(modem.draft(&codes::BAD_AUTORATE, message).cure(cure));
+            }
+            found?
+        }
+        None => by_name(name, (from, *to), ports).or_else(|| {
+            let message = "it is not known behind which port the modem is";
+            let cure = "write `modem`, or begin the direction's name with `up` or `down`";
+            report.push(Draft::new(&codes::BAD_AUTORATE, node.key_span(), message).cure(cure));
+            None
+        })?,
+    };
+    Some(Autorate { way, modem, limits: limits?, controller: controller? })
+}
+
+fn limits(table: &mut Table<'_>, node: &Node<'_>, report: &mut Report) -> Option<Limits> {
+    let [min, base, max] =
+        ["min", "base", "max"].map(|key| Some(table.required(key, report)?.rate(report)));
+    let target: Option<Duration> = table.value("target", report);
+    let (min, base, max) = (min??, base??, max??);
+    let limits = Limits::new(min, base, max, target?);
+    if limits.is_none() {
+        let message = format!("`min` {min}, `base` {base} and `max` {max} are not in this order");
+        let draft = Draft::new(&codes::BAD_AUTORATE, node.key_span(), message);
+        report.push(draft.cure("write the least rate as `min`, and the largest as `max`"));
+    }
+    limits
+}
+
+/// Returns the way of a direction with these ends, whose modem is behind `modem`.
+fn way_of(modem: usize, from: &[usize], to: usize) -> Option<Way> {
+    match (to == modem, from == [modem]) {
+        (true, _) => Some(Way::Up),
+        (_, true) => Some(Way::Down),
+        _ => None,
+    }
+}
+
+/// Returns the way and the modem's port of a direction, by its name or by the kind of its ports.
+fn by_name(name: &str, (from, to): (&[usize], usize), ports: &[Port]) -> Option<(Way, usize)> {
+    let is_wire = |port: usize| ports[port].side == Side::Wire;
+    let first = *from.first()?;
+    if is_wire(to) || name.starts_with("up") {
+        return Some((Way::Up, to));
+    }
+    let is_down = is_wire(first) || name.starts_with("down");
+    (is_down && from.len() == 1).then_some((Way::Down, first))
+}
+
+/// Warns of classes that get less than they declare when the rate is the least. All rates of a
+/// policy scale with that of its link.
+pub(super) fn check(autorate: &Autorate, policy: &Policy, span: Span, report: &mut Report) {
+    let (min, planned) = (autorate.limits.min(), policy.link.tree.rate());
+    if min >= planned {
+        return;
+    }
+    let share = min.bits_per_second() as f64 / planned.bits_per_second() as f64;
+    let least = calculus::at_least(&policy.link, &policy.demands);
+    let mut short = Vec::new();
+    for (leaf, (least, demand)) in least.iter().zip(&policy.demands).enumerate() {
+        let (Some(least), Some(arrival)) = (least.rate, demand.arrival) else { continue };
+        // Bytes a second.
+        let gets = Rate::new((least * share * 8.0) as u64).unwrap_or(Rate::MIN);
+        if gets < arrival.rate {
+            let name = policy.leaf_name(LeafId(leaf as u32));
+            short.push(format!("class `{name}` gets {gets} of its {}", arrival.rate));
+        }
+    }
+    if short.is_empty() {
+        return;
+    }
+    let message = format!(
+        "at the least rate of {min}, {}: all rates of the policy scale with the link's, which it \
+         says is {planned}",
+        short.join(", ")
+    );
+    let cure = format!(
+        "write the policy for the least rate, `rate = \"{min}\"` in its [link]: what it \
+         guarantees then only grows; or raise `min`"
+    );
+    report.push(Draft::new(&codes::SMALLEST_RATE, span, message).cure(cure));
+}
