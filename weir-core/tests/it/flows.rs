@@ -306,7 +306,10 @@ fn check(
     let passes = scheduler == "fifo" && !letter;
     let plain = Plain { early, asks, passes, ..Plain::new(letter, quantum, limit) };
     compare(&plan, plain, (seed, flows), |flow| {
-        (LEAF, (u64::from(hash.label(LEAF, Label::new(0), (Host::NONE, flow)).flow()) * queues) >> 16)
+        (
+            LEAF,
+            (u64::from(hash.label(LEAF, Label::new(0), (Host::NONE, flow)).flow()) * queues) >> 16,
+        )
     });
 }
 

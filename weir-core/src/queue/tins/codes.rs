@@ -71,7 +71,7 @@ impl TinMap {
             (TinMap::BestEffort, _) => TinShare { rate, quantum: 65_535 },
             (TinMap::Precedence | TinMap::Eight, _) => {
                 (0..tin).fold(TinShare { rate, quantum: 256 }, |TinShare { rate, quantum }, _| {
-                    TinShare { rate: seven_eighths(rate), quantum: quantum * 7 >> 3 }
+                    TinShare { rate: seven_eighths(rate), quantum: (quantum * 7) >> 3 }
                 })
             }
             (_, 0) => part(0),
