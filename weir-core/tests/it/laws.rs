@@ -471,7 +471,7 @@ fn counts_are_true(account: &Account, arrivals: &Arrivals, log: &Log) {
 /// meter may change, packets of one class before and after it are in order.
 fn order_is_kept(log: &Log, plan: &LinkPlan, arrivals: &Arrivals) {
     let apart: Vec<bool> = plan.queues.iter().map(|queue| keeps_flows_apart(queue, plan)).collect();
-    let sorts = |queue: &QueuePlan| queue.dropper == "cake";
+    let sorts = |queue: &QueuePlan| ["cake", "dualpi2"].contains(&queue.dropper);
     let hides = |queue: &QueuePlan| !plan.meters.is_empty() && queue.params.value("wash").is_some();
     let mut last = std::collections::BTreeMap::new();
     for departure in &log.departures {
@@ -488,7 +488,7 @@ fn order_is_kept(log: &Log, plan: &LinkPlan, arrivals: &Arrivals) {
         }
         let class = packet.traffic_class;
         let left = departure.mark.written().unwrap_or(class);
-        let classes = sorts(queue).then_some((class >> 2, left >> 2));
+        let classes = sorts(queue).then_some((class, left >> 2));
         let earlier = last.insert((departure.leaf, flow, classes), departure.handle);
         assert!(earlier < Some(departure.handle) || hides(queue), "order inside a leaf");
     }

@@ -752,7 +752,7 @@ impl Pace {
 /// Returns the memory that Linux takes for a packet: a buffer with what it writes behind, in a
 /// power of two, and the packet's descriptor. `memory` is in these bytes, as `memlimit` is there.
 const fn buffer(charged: u32) -> u64 {
-    let room = (charged as u64 + HEADROOM).div_ceil(64) * 64 + BEHIND;
+    let room = (charged as u64 + HEADROOM).next_multiple_of(64) + BEHIND;
     room.next_power_of_two() + DESCRIPTOR
 }
 
