@@ -4,7 +4,7 @@
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted};
 use super::super::words::{Word, Words, decimal};
-use super::disciplines::{A_RATE, A_SIZE, A_TIME, bytes, duration, packets, size_u32, unsigned};
+use super::disciplines::{A_RATE, A_SIZE, A_TIME, duration, packets, size_u32, unsigned};
 use super::units::{rate, time};
 
 /// Reads `choke limit PACKETS bandwidth RATE ...`.

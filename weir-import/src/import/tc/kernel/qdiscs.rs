@@ -172,7 +172,9 @@ fn ets(own: &Attributes<'_>) -> String {
     for (kind, word) in [(3, " quanta"), (5, " priomap")] {
         let numbers = own.list(kind);
         text += if numbers.is_empty() { "" } else { word };
-        numbers.iter().for_each(|number| drop(write!(text, " {number}")));
+        for number in numbers {
+            let _ = write!(text, " {number}");
+        }
     }
     text
 }
