@@ -1,7 +1,7 @@
 //! The tests of the core from outside, one program: laws, oracles, worked examples, classifiers.
 
-mod change;
 mod cake;
+mod change;
 mod checkpoint;
 mod classifiers;
 mod classify;
