@@ -558,7 +558,7 @@ fn cake_is_kept_with_its_shaper_its_overhead_and_its_queue() {
                 tc qdisc add dev a parent 1:1 cake bandwidth 10mbit besteffort";
     let part = "queue = { dropper = \"cake\", tins = \"besteffort\", rate = \"10 Mbit/s\" }";
     let fates = [kept, kept, lost("the rate of the cake below the class is the ceiling")];
-    check_lines(text, None, &fates, &[("", part), ("", "ceil = \"10 Mbit/s\"")]);
+    check_lines(text, None, &fates, &[("1-1", part), ("1-1", "rate = \"10 Mbit/s\"")]);
 }
 
 #[test]
