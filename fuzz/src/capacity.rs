@@ -7,7 +7,7 @@ use weir_trace::capacity::{Bottleneck, Buffer, End, Work, parse};
 pub fn capacity(input: &[u8]) {
     for end in [End::Loop, End::Stop] {
         let Ok(capacity) = parse(input, end) else { return };
-        let capacity = capacity.from_start(Duration::from_nanos(input.len() as u64 * 7_777_777));
+        let capacity = capacity.starting_at(Duration::from_nanos(input.len() as u64 * 7_777_777));
         assert!(capacity.percentile(5) <= capacity.peak() && capacity.mean() <= capacity.peak());
         let mut at = Instant::ZERO;
         for _ in 0..100 {

@@ -37,11 +37,6 @@ const KEYS: &[(&str, &str)] = &[
 /// Pairs of a queueing discipline of Linux that is no scheduler of Weir and the way to its effect.
 const DISCIPLINES: &[(&str, &str)] = &[
     (
-        "cake",
-        "write `scheduler = \"htb\"`, a class for each tin, and `isolate = \"flows within srcaddr\"` \
-         in each class: `weir init` writes such a policy",
-    ),
-    (
         "fq",
         "for turns of flows write the dropper `fq-codel`; `fq` paces a sender, which a link cannot",
     ),

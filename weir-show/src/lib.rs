@@ -3,8 +3,9 @@
 //! A [`Plot`] is data. [`svg()`] draws one alone, without title and legend, for pages that have
 //! both; a [`Picture`] joins several with a legend and becomes a file of any [`Form`]. [`tracks`]
 //! makes the picture of what classes did over time, [`comparison`] that of several schedulers,
-//! [`segments`] that of a TCP source, [`behind`] that of a modem; [`statuses`] makes tracks of what a running link says of
-//! itself. Every form shows the same: PNG is made from the SVG, and a page holds it.
+//! [`segments`] that of a TCP source, [`behind`] that of a modem; [`statuses`] makes tracks of what
+//! a running link says of itself. Every form shows the same: PNG is made from the SVG, and a page
+//! holds it.
 #![forbid(unsafe_code)]
 
 mod axis;

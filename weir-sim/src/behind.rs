@@ -21,18 +21,18 @@ use weir_trace::shown::{micros, seconds};
 pub struct Behind {
     /// The capacity of its line.
     pub capacity: Capacity,
-    /// What its queue holds.
+    /// The most that its queue holds.
     pub buffer: Buffer,
-    /// What it sends for a frame.
+    /// The bytes that it sends for a frame.
     pub framing: Framing,
 }
 
 /// The measurements of a bottleneck.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct BehindReport {
-    /// What the line could have sent while it counted, in bit/s.
+    /// The bit/s that the line could have sent while it counted.
     pub capacity_bps: u64,
-    /// What it sent.
+    /// The bit/s that it sent.
     pub used_bps: u64,
     /// The part of the capacity that was used, 0 to 1; 0 without any.
     pub used: f64,

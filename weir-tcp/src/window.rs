@@ -63,7 +63,6 @@ impl Sender {
             prior_in_flight: tally.in_flight_before,
             in_flight: self.board.in_flight(),
             app_limited: rate.snapshot.app_limited,
-            echoed: found.echo,
             state: self.state,
         }
     }

@@ -58,6 +58,10 @@ pub struct Bench {
     /// 60 ns.
     #[arg(long, conflicts_with_all = ["scheduler", "leaves", "instructions"])]
     classify: bool,
+    /// Measure the droppers instead: a link of one leaf with packets of 64 flows, beside the plain
+    /// queue.
+    #[arg(long, conflicts_with_all = ["scheduler", "leaves", "instructions", "classify"])]
+    droppers: bool,
     /// With --classify: the numbers of rules.
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = RULES)]
     #[arg(requires = "classify", hide_default_value = true, help = rules_help())]
@@ -173,6 +177,7 @@ impl Bench {
             None if self.instructions => self.count(output),
             None if self.profile => self.profile(output),
             None if self.classify => self.measure_classifiers(output),
+            None if self.droppers => Ok(self.measure_droppers(output)),
             None if self.explain => self.run_explained(output),
             None => self.measure(output),
         }

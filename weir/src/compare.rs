@@ -116,7 +116,7 @@ impl Compare {
             }
             for (keyword, file) in keywords.iter().zip(flents.into_iter().flatten()) {
                 let own = tracks.iter().find(|row| row.0 == *keyword);
-                own.map(|row| file.write(std::slice::from_ref(&row.1), None)).transpose()?;
+                own.map(|row| file.write(std::slice::from_ref(&row.1), Vec::new())).transpose()?;
             }
         }
         match output.format {

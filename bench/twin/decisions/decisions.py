@@ -43,6 +43,10 @@ class Flow:
     lengths: tuple = (1514,)
     start: float = 0.0
     stop: float = 1e9
+    # The traffic class, and the last parts of the addresses.
+    tos: int = 0
+    source: int = 1
+    target: int = 2
 
 
 @dataclass
@@ -77,7 +81,7 @@ class Case:
         rate = lambda found: f"{int(found[1]) * units[found[2]] // self.slow}bit"
         script = re.sub(r"\b(\d+)([km]bit)\b", rate, self.script)
         times = lambda found: f"{found[1]} {int(found[2]) * self.slow}ms"
-        return re.sub(r"\b(d|target|interval) (\d+)ms\b", times, script)
+        return re.sub(r"\b(d|target|interval|rtt) (\d+)ms\b", times, script)
 
 
 def by_port(handle, *classes):
@@ -101,6 +105,62 @@ def deep(*classes):
 
 
 MIXED = (64, 200, 576, 1000, 1514)
+
+
+def cakes(on_and_off, sparse):
+    """CAKE: its flows, hosts and tins, by itself, under a device with a line, and below a class.
+
+    The kernel rounds quanta at random, by a byte now and then. So lengths are such that no flow is
+    ever within some bytes of the end of its quantum: of 300 bytes, or of a part of it with hosts. Times are
+    mostly 20 times slower, since the kernel computes intervals in 32 bits. Where memory is full BLUE drops at random,
+    so but for one case there is enough."""
+    shaped = "qdisc add dev v0 root handle 1: cake bandwidth 3mbit rtt 80ms {}\n"
+    slower = shaped.replace("80ms", "60ms memlimit 32mb")
+    fast = shaped.replace("3mbit", "12mbit").replace("80ms", "160ms")
+    lined = "qdisc add dev v0 root handle 1: cake rtt 80ms {}\n"
+    below = "qdisc add dev v0 root handle 1: htb default 10\nclass add dev v0 parent 1: classid 1:10 htb rate 3mbit ceil 3mbit\n"
+    below += "qdisc add dev v0 parent 1:10 handle 10: cake unlimited rtt 80ms besteffort flows\n"
+    even, thirds = (100, 200, 600, 1000, 1400), (300, 600, 900, 1200, 1500)
+    six = lambda rate, **more: [Flow(p, rate, even, **more) for p in range(5001, 5007)]
+    ect = [Flow(p, 7e5, even, tos=p % 2 * 2) for p in range(5001, 5007)]
+    # A host with five flows beside one with two and one with one; pairs of hosts.
+    hosts = [Flow(5001 + at, 6e5, thirds, source=source) for at, source in enumerate([1, 1, 1, 1, 1, 3, 3, 4])]
+    pairs = [Flow(5001 + at, 6e5, thirds, source=1 + at % 3, target=10 + at % 2) for at in range(6)]
+    # Most DSCPs once, and some that send more than their tin's part; then each DSCP.
+    codes = [0, 1, 4, 8, 10, 16, 18, 24, 26, 32, 34, 40, 44, 46, 48, 56]
+    coded = [Flow(5001 + at, 1.6e5, even, tos=code << 2) for at, code in enumerate(codes)]
+    coded += [Flow(5031, 2e6, even), Flow(5032, 1.2e6, even, tos=46 << 2), Flow(5033, 1.2e6, even, tos=8 << 2)]
+    all_codes = [Flow(5001 + code, 6e4, (200, 1000), tos=code << 2) for code in range(64)]
+    burst = [Flow(5001, 2e7, (1500,), start=1.0 + n * 2, stop=1.15 + n * 2) for n in range(4)]
+    burst += [Flow(p, 4e5, even) for p in (5002, 5003, 5004)]
+    hungry = [Flow(5001, 4e6, (1000,)), Flow(5002, 1.4e6, (1000,)), Flow(5003, 1e5, (200,))]
+    returns = [Flow(f.port, f.rate, even, f.start, f.stop) for f in on_and_off]
+    of = lambda name, script, flows, **more: Case(f"cake-{name}", script, flows, **{"places": 0.999, "seconds": 8, "drops": 0.01, "marks": 0.01, "slow": 20} | more)
+    shapes = {"shapes": True}
+    return [
+        of("one", shaped.format("besteffort flows"), [Flow(5001, 4e6, MIXED)], **shapes),
+        of("flows", shaped.format("besteffort flows"), six(7e5), **shapes),
+        of("sparse", shaped.format("besteffort flows"), [Flow(f.port, f.rate * 1.1, even if f.rate > 1e6 else (200,)) for f in sparse], **shapes),
+        of("ecn", shaped.format("besteffort flows"), ect, **shapes),
+        of("returns", shaped.format("besteffort flows"), returns, **shapes),
+        of("bursts", shaped.format("besteffort flows"), burst, **shapes),
+        of("blind", shaped.format("besteffort flowblind"), ect, **shapes),
+        of("sources", shaped.format("besteffort dual-srchost"), hosts, **shapes),
+        of("targets", shaped.format("besteffort dual-dsthost"), pairs, **shapes),
+        of("triple", shaped.format("besteffort triple-isolate"), pairs, **shapes),
+        of("hosts", shaped.format("besteffort hosts"), pairs, **shapes),
+        of("precedence", slower.format("precedence flows"), coded, slow=50, **shapes),
+        of("diffserv3", shaped.format("diffserv3 flows"), coded, **shapes),
+        of("diffserv4", shaped.format("diffserv4 flows"), coded, **shapes),
+        of("diffserv8", slower.format("diffserv8 flows"), coded, slow=50, **shapes),
+        of("codes", shaped.format("diffserv8 flows wash"), all_codes, **shapes),
+        of("atm", fast.format("besteffort flowblind overhead 44 atm"), six(2.4e6), seconds=3, **shapes),
+        of("line", lined.format("diffserv4 flows"), coded, slow=50, seconds=2),
+        of("line-flows", lined.format("besteffort flows"), six(6e5)),
+        of("below-htb", below, six(7e5), slow=50, **shapes),
+        # Whom BLUE hits is drawn at random.
+        of("full", shaped.format("besteffort flows memlimit 100kb"), hungry, **shapes | {"places": None}),
+    ]
 
 
 def cases():
@@ -246,6 +306,7 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
         Case("fq-codel-under-prio", under.format("fq_codel flows 16384 target 5ms interval 100ms"), [Flow(5001, 4e5, (200,)), *(Flow(p, 6e5, MIXED) for p in range(5003, 5008))]),
         Case("sfq", sfq, [Flow(p, 8e5, MIXED) for p in range(5001, 5006)]),
         Case("fq-codel", fair, [*(Flow(p, 7e5, MIXED) for p in range(5001, 5006)), Flow(5001, 6e6, stop=0.3)], places=0.999),
+        *cakes(on_and_off, sparse),
         Case("red", red, two(1.8e6, lengths=(1014,)), places=None, drops=0.01, seconds=120, slow=1),
         Case("codel", codel, two(1.7e6, lengths=(1014,)), seconds=60),
         # Bursts, and a trickle that finds the queue empty while the average is still high. Linux starts a
@@ -267,14 +328,14 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
 
 
 def arrivals(case):
-    """The packets of a case, in the order of their times: (ns, port, length)."""
+    """The packets of a case, in the order of their times: (ns, port, length, class, source, target)."""
     rows = []
     for flow in case.flows:
         draw = random.Random(f"{case.name} {flow.port}")
         at = flow.start
         while at < min(case.seconds, flow.stop):
             length = draw.choice(flow.lengths)
-            rows.append((int(at * case.slow * 1e9), flow.port, length))
+            rows.append((int(at * case.slow * 1e9), flow.port, length, flow.tos or 2 * (flow.port >= ECT_FROM), flow.source, flow.target))
             at += draw.expovariate(flow.rate / (length * 8))
     return sorted(rows)
 
@@ -284,7 +345,7 @@ def boot(folder, chosen):
     guest = folder / "ird"
     subprocess.run(["gcc", "-O2", "-Wall", "-static", "-o", guest / "bin/paced", HERE / "paced.c"], check=True)
     modules = next((folder / "unpacked/lib/modules").glob("*/kernel"))
-    for name in ("sch_hfsc", "sch_tbf", "sch_codel", "sch_pie", "sch_fq_codel", "sch_ets", "sch_choke", "sch_fq_pie", "sch_sfb"):
+    for name in ("sch_hfsc", "sch_tbf", "sch_codel", "sch_pie", "sch_fq_codel", "sch_ets", "sch_choke", "sch_fq_pie", "sch_sfb", "sch_cake"):
         for module in modules.rglob(f"{name}.ko"):
             shutil.copy(module, guest / "mod")
     shutil.copy(folder / "line/line.ko", guest / "mod")
@@ -298,7 +359,7 @@ def boot(folder, chosen):
         base.with_suffix(".tc").write_text(case.slowed())
         base.with_suffix(".rate").write_text(str(0 if case.shapes else LINE // case.slow))
         rows = arrivals(case)
-        base.with_suffix(".packets").write_text("".join("%d %d %d\n" % row for row in rows))
+        base.with_suffix(".packets").write_text("".join("%d %d %d %d %d %d\n" % row for row in rows))
     environment = os.environ | {"WEIR_TWIN_SHIFT": "1", "WEIR_TWIN_SECONDS": "5400"}
     booted = subprocess.run([HERE.parent / "boot.sh", folder], capture_output=True, text=True, env=environment)
     (folder / CONSOLE).write_text(booted.stdout + booted.stderr)
@@ -307,7 +368,7 @@ def boot(folder, chosen):
 
 
 def read_console(text):
-    """Returns for each case the times at which packets came and left in the guest."""
+    """Returns for each case the times at which packets came and left in the guest, and their classes."""
     found, rows, name = {}, None, None
     for line in text.replace("\r", "").splitlines():
         if "== " in line:
@@ -329,9 +390,9 @@ def write_capture(path, rows, times):
     """A capture with the frames that `paced` sends, at the times at which the kernel got them."""
     with path.open("wb") as out:
         out.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1))
-        for number, ((_, port, length), at) in enumerate(zip(rows, times)):
-            tos = 2 if port >= ECT_FROM else 0
-            ip = struct.pack(">BBHHHBBHII", 0x45, tos, length - 14, 0, 0, 64, 17, 0, 0x0A000001, 0x0A000002)
+        for number, ((_, port, length, tos, source, target), at) in enumerate(zip(rows, times)):
+            hosts = 0x0A000000 + source, 0x0A000000 + target
+            ip = struct.pack(">BBHHHBBHII", 0x45, tos, length - 14, 0, 0, 64, 17, 0, *hosts)
             udp = struct.pack(">HHHH", 1000, port, length - 34, 0)
             frame = (b"\2" * 12 + b"\x08\0" + ip + udp + struct.pack("<I", number)).ljust(length, b"\0")
             seconds, nanos = divmod(at, 10**9)
@@ -339,7 +400,7 @@ def write_capture(path, rows, times):
 
 
 def read_departures(path):
-    """Numbers of the frames of a pcapng file in their order, with their times in ns and whether they have CE."""
+    """Numbers of the frames of a pcapng file in their order, with their times in ns and classes."""
     data, at, found, unit = path.read_bytes(), 0, [], 1000
     while at < len(data):
         kind, length = struct.unpack_from("<II", data, at)
@@ -353,8 +414,7 @@ def read_departures(path):
         if kind == 6:
             high, low = struct.unpack_from("<II", data, at + 12)
             (number,) = struct.unpack_from("<I", data, at + 28 + 42)
-            marked = data[at + 28 + 15] & 3 == 3
-            found.append((number, ((high << 32 | low) * unit) - 10**18, marked))
+            found.append((number, ((high << 32 | low) * unit) - 10**18, data[at + 28 + 15]))
         at += length
     return found
 
@@ -368,10 +428,11 @@ def run_weir(weir, case, rows, times, folder):
     if imported.returncode:
         raise SystemExit(f"{case.name}: {imported.stderr}")
     text = imported.stdout
-    # A device of the kernel has no rate of its own: only the qdisc's classes shape.
-    lines = text.splitlines()
-    lines = [f'rate = "{rate}"' if at and lines[at - 1] == "[link]" else line for at, line in enumerate(lines)]
-    text = "\n".join(lines)
+    # A device of the kernel has no rate of its own: only the qdisc's classes shape, or a cake, which is the link.
+    if " cake bandwidth " not in case.script:
+        lines = text.splitlines()
+        lines = [f'rate = "{rate}"' if at and lines[at - 1] == "[link]" else line for at, line in enumerate(lines)]
+        text = "\n".join(lines)
     policy.write_text(text)
     sent.unlink(missing_ok=True)
     replayed = subprocess.run(
@@ -387,16 +448,18 @@ def compare(case, rows, kernel, ours):
     """Prints a row; returns whether the goals are met."""
     theirs = sorted((departed, number) for number, (_, departed, _) in enumerate(kernel) if departed >= 0)
     order = [number for _, number in theirs]
-    own = [number for number, *_ in ours]
-    flow = [port for _, port, _ in rows]
+    own = [number for number, _, _ in ours]
+    flow = [port for _, port, *_ in rows]
     longest = max(len(order), len(own))
     same = sum(flow[a] == flow[b] for a, b in zip(order, own)) / longest
     exact = [flow[a] for a in order] == [flow[a] for a in own]
     left = {number: at for number, at, _ in ours}
-    marks = sum(marked for *_, marked in kernel), sum(marked for *_, marked in ours)
     apart = [abs(left[number] - departed) / MS for departed, number in theirs if number in left]
     median, worst = statistics.median(apart), max(apart)
     drops = len(rows) - len(order), len(rows) - len(own)
+    is_marked = lambda number, tos: rows[number][3] & 3 != 3 and tos & 3 == 3
+    marks = sum(is_marked(n, kernel[n][2]) for n in order), sum(is_marked(n, tos) for n, _, tos in ours)
+    washed = sum(rows[n][3] >> 2 != kernel[n][2] >> 2 for n in order), sum(rows[n][3] >> 2 != tos >> 2 for n, _, tos in ours)
     octets = [{port: 0 for port in set(flow)} for _ in range(2)]
     for sums, numbers in zip(octets, (order, own)):
         for number in numbers:
@@ -413,6 +476,8 @@ def compare(case, rows, kernel, ours):
     shares = 0.1 if case.shares is None and case.drops is None else case.shares
     if shares is not None and points > shares:
         missed.append(f"shares over {shares} points apart")
+    if (washed[0] > 0) != (washed[1] > 0):
+        missed.append("only one washes")
     if case.marks is not None and abs(marks[1] - marks[0]) > case.marks * marks[0]:
         missed.append(f"marks over {case.marks:.0%} apart")
     if case.apart is not None and worst > case.apart:

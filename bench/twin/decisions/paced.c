@@ -1,9 +1,10 @@
 /* Sends packets at given times through the qdisc of v0, and tells when each left it.
 
-   paced FILE: a line of FILE is NANOSECONDS PORT LENGTH, times from the start on and in order. Packet
-   N (from 0 on) is a UDP datagram over IPv4 to PORT, from port 1000, in a frame of LENGTH octets, with
-   N in its payload; ports from 6000 on have ECT(0). Prints `OFFERED DEPARTED MARKED` for each: when it
-   was handed to the qdisc, and when v1 received it, or -1, in ns, and whether with CE. */
+   paced FILE: a line of FILE is NANOSECONDS PORT LENGTH CLASS FROM TO, times from the start on and in
+   order. Packet N (from 0 on) is a UDP datagram over IPv4 to PORT, from port 1000, in a frame of LENGTH
+   octets, with the traffic class CLASS, between the hosts FROM and TO of 10.0.0.0/24, with N in its
+   payload. Prints `OFFERED DEPARTED CLASS` for each: when it was handed to the qdisc, when v1 received
+   it, or -1, in ns, and with which traffic class. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
@@ -17,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PACKETS = 1 << 18, FRAME = 2048, NUMBER = 42, TOS = 15, PATIENCE_S = 30, ECT_FROM = 6000 };
+enum { PACKETS = 1 << 18, FRAME = 2048, NUMBER = 42, TOS = 15, PATIENCE_S = 30 };
 
 static long long offered[PACKETS], departed[PACKETS];
-static char marked[PACKETS];
+static unsigned char class_of[PACKETS];
 
 static long long now(void) {
     struct timespec t;
@@ -55,16 +56,17 @@ static int receive(int in) {
         memcpy(&at, CMSG_DATA(stamp), sizeof at);
         if (number >= PACKETS) continue;
         departed[number] = at.tv_sec * 1000000000LL + at.tv_nsec;
-        marked[number] = (frame[TOS] & 3) == 3;
+        class_of[number] = frame[TOS];
     }
 }
 
-static int frame_of(unsigned char *frame, unsigned number, int port, int length) {
+static void frame_of(unsigned char *frame, unsigned number, const int *fields) {
+    int port = fields[0], length = fields[1], class = fields[2], from = fields[3], to = fields[4];
     memset(frame, 0, FRAME);
     memset(frame, 2, 12);
     struct { unsigned char version, tos; unsigned short len, id, off; unsigned char ttl, protocol;
              unsigned short sum; unsigned source, target; } __attribute__((packed)) ip = {
-        0x45, port >= ECT_FROM ? 2 : 0, htons(length - 14), 0, 0, 64, 17, 0, htonl(0x0a000001), htonl(0x0a000002)};
+        0x45, class, htons(length - 14), 0, 0, 64, 17, 0, htonl(0x0a000000 + from), htonl(0x0a000000 + to)};
     unsigned short udp[4] = {htons(1000), htons(port), htons(length - 34), 0};
     unsigned sum = 0;
     unsigned short words[10];
@@ -76,7 +78,6 @@ static int frame_of(unsigned char *frame, unsigned number, int port, int length)
     memcpy(frame + 14, &ip, 20);
     memcpy(frame + 34, udp, 8);
     memcpy(frame + NUMBER, &number, 4);
-    return length;
 }
 
 int main(int argc, char **argv) {
@@ -86,17 +87,20 @@ int main(int argc, char **argv) {
     int out = opened("v0", 0), in = opened("v1", ETH_P_IP);
     static unsigned char frame[FRAME];
     long long at, start = now() + 10000000, last = 0;
-    int port, length, count = 0, got = 0;
+    int fields[5], count = 0, got = 0;
     memset(departed, 0xff, sizeof departed);
-    for (; count < PACKETS && fscanf(file, "%lld %d %d", &at, &port, &length) == 3; count++) {
+    for (; count < PACKETS; count++) {
+        if (fscanf(file, "%lld", &at) != 1) break;
+        for (int field = 0; field < 5; field++)
+            if (fscanf(file, "%d", &fields[field]) != 1) return 1;
         at += start;
-        frame_of(frame, count, port, length);
+        frame_of(frame, count, fields);
         got += receive(in);
         struct timespec wake = {at / 1000000000, at % 1000000000};
         clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &wake, 0);
         offered[count] = now();
         // A qdisc that drops says so by an error.
-        send(out, frame, length, 0);
+        send(out, frame, fields[1], 0);
     }
     // What does not come for long was dropped.
     for (last = now(); got < count && now() < last + PATIENCE_S * 1000000000LL;) {
@@ -106,6 +110,6 @@ int main(int argc, char **argv) {
         if (more) last = now();
     }
     for (int i = 0; i < count; i++)
-        printf("%lld %lld %d\n", offered[i] - start, departed[i] < 0 ? -1 : departed[i] - start, marked[i]);
+        printf("%lld %lld %d\n", offered[i] - start, departed[i] < 0 ? -1 : departed[i] - start, class_of[i]);
     return 0;
 }

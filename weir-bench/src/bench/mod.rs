@@ -8,6 +8,7 @@
 
 pub mod check;
 pub mod classify;
+pub mod droppers;
 pub mod explain;
 pub mod figure;
 pub mod instructions;

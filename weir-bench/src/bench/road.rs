@@ -14,6 +14,7 @@ use std::hint::black_box;
 use weir_core::event::Departure;
 use weir_core::ids::{ClassId, Handle, LeafId};
 use weir_core::link::{AnyLink, Arrival, LinkPlan, Packet};
+use weir_core::packet::Host;
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
 use weir_core::queue::QueuePlan;
 use weir_core::random::Random;
@@ -63,6 +64,8 @@ pub(crate) struct Road {
     /// When to call again if nothing arrives.
     due: Instant,
     explains: bool,
+    /// The flows of packets, of as many hosts as a quarter of them; 0 where all are alike.
+    flows: u32,
 }
 
 impl Road {
@@ -75,9 +78,21 @@ impl Road {
         population: usize,
         lengths: Lengths,
     ) -> Self {
-        let link = plan(entry.descriptor, leaves, group, population).build();
+        let plan = plan(entry.descriptor, leaves, group, population);
+        Self::through(&plan, leaves, 0, population, lengths)
+    }
+
+    /// As [`Road::new`], through a link of `plan`, with packets of so many flows.
+    pub(crate) fn through(
+        plan: &LinkPlan,
+        leaves: usize,
+        flows: u32,
+        population: usize,
+        lengths: Lengths,
+    ) -> Self {
+        let link = plan.build();
         let mut this = Self {
-            link: link.unwrap_or_else(|error| panic!("{}: {error}", entry.descriptor.keyword)),
+            link: link.unwrap_or_else(|error| panic!("{}: {error}", plan.scheduler)),
             clock: Clock::new(),
             rate: Rate::new(LINK_RATE).expect("not zero"),
             lengths,
@@ -91,6 +106,7 @@ impl Road {
             departures: Vec::with_capacity(population),
             due: Instant::ZERO,
             explains: false,
+            flows,
         };
         for handle in 0..population as u32 {
             let (leaf, packet) = this.draw(Handle(handle));
@@ -108,7 +124,9 @@ impl Road {
             self.serve();
             ticks += self.clock.raw().saturating_sub(start);
             done += self.departures.len() as u64;
-            self.waiting.extend(self.departures.iter().map(|departure| departure.handle));
+            let waiting = &mut self.waiting;
+            waiting.extend(self.departures.iter().map(|departure| departure.handle));
+            self.link.take_dropped(&mut |dropped| waiting.push_back(dropped.handle));
         }
         self.clock.delta_as_nanos(0, ticks) as f64 / done as f64
     }
@@ -158,7 +176,13 @@ impl Road {
 
     fn draw(&mut self, handle: Handle) -> (LeafId, Packet) {
         let leaf = LeafId(self.random.below(self.leaves));
-        (leaf, Packet::new(handle, self.lengths.draw(&mut self.random)))
+        let packet = Packet::new(handle, self.lengths.draw(&mut self.random));
+        if self.flows == 0 {
+            return (leaf, packet);
+        }
+        let flow = self.random.below(self.flows);
+        let host = Host::from_bits(u128::from(flow / 4) << 64 | u128::from(flow % 7));
+        (leaf, Packet { flow: flow.wrapping_mul(0x9e37_79b9), host, ..packet })
     }
 }
 

@@ -198,6 +198,8 @@ state!(
         Hosts,
         WithinSource,
         WithinDestination,
+        WithinBoth,
+        Nothing,
     }
 );
 

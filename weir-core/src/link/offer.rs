@@ -95,10 +95,10 @@ impl<S: Discipline> Link<S> {
         &mut self,
         now: Instant,
         leaf: LeafId,
-        (host, flow): (Host, u32),
+        host_and_flow: (Host, u32),
         mut entry: QueueEntry,
     ) -> Verdict {
-        entry.label.assign(self.queues.flow(leaf, host, flow));
+        entry.label = self.queues.label(leaf, entry.label, host_and_flow);
         let mut evicted = false;
         let mut admission = self.queues.admit(now, leaf, &entry);
         loop {

@@ -5,6 +5,7 @@ pub(crate) mod arrivals;
 pub(crate) mod families;
 pub(crate) mod heap;
 pub(crate) mod id_set;
+pub(crate) mod linked;
 #[allow(dead_code, reason = "service curves use a part of it")]
 pub(crate) mod lists;
 pub(crate) mod round_robin;

@@ -20,6 +20,10 @@ pub enum FlowKey {
     WithinSource,
     /// As [`FlowKey::Connection`], and the host is the destination's address.
     WithinDestination,
+    /// As [`FlowKey::Connection`], and the host is the pair of addresses, half of it each.
+    WithinBoth,
+    /// Nothing: all packets are one flow.
+    Nothing,
 }
 
 /// The host that a packet counts for where hosts take turns: an address of its headers.
@@ -59,6 +63,12 @@ impl Host {
         (self.high as u128) << 64 | self.low as u128
     }
 
+    /// Returns the two halves: of a pair of addresses, 64 bits for each of them.
+    #[inline]
+    pub(crate) const fn halves(self) -> [u64; 2] {
+        [self.high, self.low]
+    }
+
     /// Returns 64 bits that usually differ between hosts.
     #[inline]
     pub(crate) const fn folded(self) -> u64 {
@@ -75,14 +85,28 @@ impl FlowKey {
     /// The words for flows, each by itself or within its host; the first is the default.
     pub const ISOLATION_WORDS: &[&str] = &["flows", "flows within srcaddr", "flows within dstaddr"];
 
-    /// Returns the key that this word names, of either list; the default for any other.
+    /// The words for flows whose hosts share quanta, and for their like; the first is the default.
+    pub const PAIR_WORDS: &[&str] = &[
+        "triple-isolate",
+        "flowblind",
+        "srchost",
+        "dsthost",
+        "hosts",
+        "flows",
+        "dual-srchost",
+        "dual-dsthost",
+    ];
+
+    /// Returns the key that this word names, of any list; the default for any other.
     pub fn of_word(word: &str) -> FlowKey {
         match word {
-            "srcaddr" => FlowKey::Source,
-            "dstaddr" => FlowKey::Destination,
-            "srcaddr,dstaddr" => FlowKey::Hosts,
-            "flows within srcaddr" => FlowKey::WithinSource,
-            "flows within dstaddr" => FlowKey::WithinDestination,
+            "srcaddr" | "srchost" => FlowKey::Source,
+            "dstaddr" | "dsthost" => FlowKey::Destination,
+            "srcaddr,dstaddr" | "hosts" => FlowKey::Hosts,
+            "flows within srcaddr" | "dual-srchost" => FlowKey::WithinSource,
+            "flows within dstaddr" | "dual-dsthost" => FlowKey::WithinDestination,
+            "triple-isolate" => FlowKey::WithinBoth,
+            "flowblind" => FlowKey::Nothing,
             _ => FlowKey::Connection,
         }
     }
@@ -93,17 +117,13 @@ impl Headers {
     /// differs between others. Later fragments have no ports, so they count as a connection of
     /// their addresses alone.
     pub fn flow(&self, key: FlowKey) -> u32 {
-        let (source, destination) = match self.addresses {
-            Addresses::Unknown => (0, 0),
-            Addresses::V4 { source, destination } => {
-                (u64::from(u32::from(source)), u64::from(u32::from(destination)))
-            }
-            Addresses::V6 { source, destination } => (fold(source), fold(destination)),
-        };
+        let [source, destination] = self.folded_addresses();
         match key {
-            FlowKey::Connection | FlowKey::WithinSource | FlowKey::WithinDestination => {
-                mix(source, destination, self.service())
-            }
+            FlowKey::Connection
+            | FlowKey::WithinSource
+            | FlowKey::WithinDestination
+            | FlowKey::WithinBoth => mix(source, destination, self.service()),
+            FlowKey::Nothing => 0,
             FlowKey::Source => mix(source, 0, 0),
             FlowKey::Destination => mix(0, destination, 0),
             FlowKey::Hosts => mix(source, destination, 0),
@@ -116,7 +136,22 @@ impl Headers {
         match key {
             FlowKey::WithinSource => self.addresses.source().map_or(Host::NONE, Host::of),
             FlowKey::WithinDestination => self.addresses.destination().map_or(Host::NONE, Host::of),
+            FlowKey::WithinBoth => {
+                let [high, low] = self.folded_addresses();
+                Host { high, low }
+            }
             _ => Host::NONE,
+        }
+    }
+
+    /// Returns 64 bits of source and destination each, 0 without one.
+    fn folded_addresses(&self) -> [u64; 2] {
+        match self.addresses {
+            Addresses::Unknown => [0, 0],
+            Addresses::V4 { source, destination } => {
+                [source, destination].map(|address| u64::from(u32::from(address)))
+            }
+            Addresses::V6 { source, destination } => [source, destination].map(fold),
         }
     }
 

@@ -76,7 +76,7 @@ impl Label {
     }
 
     /// Returns which flow of its leaf the packet belongs to: see
-    /// [`Queues::flow`](super::Queues::flow). Meaningless in a leaf that does not separate flows.
+    /// [`Queues::label`](super::Queues::label). Meaningless in a leaf that does not separate flows.
     pub const fn flow(self) -> u16 {
         (self.0 >> FLOW_SHIFT) as u16
     }

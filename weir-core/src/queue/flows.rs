@@ -1,6 +1,6 @@
 //! Flow queues in one leaf: a queue for each value of a hash, and whose turn it is [rfc8290 §4.1,
-//! §4.2]. The turns are those of newcomers before others, those of a ring, or those of hosts and
-//! then of the flows of a host.
+//! §4.2]. The turns are those of newcomers before others, those of a ring, those of hosts and then
+//! of the flows of a host, or those of tins and then of the flows of a tin.
 //!
 //! Below a scheduler that looks at first packets, the leaf's first packet is chosen when the one
 //! before it leaves or is dropped, and stays first, so the head that the scheduler has seen stays
@@ -15,11 +15,12 @@
 //! Invariant: a flow that holds packets is listed in the rounds, except the unknown flow; its count
 //! is that of its chain plus, if the leaf's first packet is its own, that packet.
 
-use super::Limit;
 use super::hosts::{HOSTS_MAX, HostAccounts, Hosts, HostsPlan, LateHosts};
 use super::pair::{Pair, PairPlan};
 use super::ring::{Ring, RingPlan};
 use super::store::{NONE, Slot};
+use super::tins::{LateTins, Tins, TinsPlan};
+use super::{Candidate, Limit, Release};
 use crate::account::Count;
 use crate::order::rounds::{Rounds, Rules};
 use crate::packet::Host;
@@ -32,7 +33,7 @@ use alloc::vec::Vec;
 pub struct FlowQueues {
     room: Room,
     /// By hash, the flow's number; 0 before its first packet. Empty until a packet arrives, and
-    /// where flows belong to hosts, whose tables number them.
+    /// where flows belong to hosts or tins, whose tables number them.
     numbers: Vec<u32>,
     /// The first is that of packets whose flow is unknown.
     flows: Vec<Flow>,
@@ -73,6 +74,8 @@ pub(super) enum Order {
     /// Hosts, then the flows of a host; the longest flow of the host with most bytes drops from its
     /// front.
     Hosts(HostsPlan),
+    /// Tins, then the flows of a tin; the longest flow drops one packet from its front.
+    Tins(TinsPlan),
     /// Two queues, told apart by the traffic class; nothing is dropped beyond the limit.
     Pair(PairPlan),
 }
@@ -82,6 +85,7 @@ enum Turns {
     Rounds(Rounds),
     Ring(Ring),
     Hosts(LateHosts),
+    Tins(LateTins),
     Pair(Pair),
 }
 
@@ -186,27 +190,68 @@ impl FlowQueues {
             Turns::Pair(pair) if is_head => pair.waits_since(number, Some(entry.arrived)),
             Turns::Pair(_) => {}
             Turns::Hosts(hosts) => hosts.tables().join(number, entry.charged, began),
+            Turns::Tins(tins) => {
+                let tins = tins.tables();
+                tins.at(entry.arrived);
+                tins.join(number, entry.charged, self.flows[number as usize].bytes);
+            }
             _ if number == 0 => {}
             Turns::Rounds(rounds) => rounds.join(number),
             Turns::Ring(ring) => ring.join(number),
         }
     }
 
-    /// Returns the number of the flow of a packet where hosts have flows, which a packet's label
-    /// has in place of a hash; `None` elsewhere.
-    pub(super) fn assign(&mut self, host: Host, flow: u32) -> Option<u16> {
-        let Turns::Hosts(hosts) = &mut self.turns else { return None };
-        let hosts = hosts.tables();
-        if self.flows.is_empty() {
-            hosts.begin(&mut self.flows);
-        }
+    /// Returns the number of the flow of a packet where tables number flows, which a packet's
+    /// label has in place of a hash; `None` elsewhere.
+    pub(super) fn assign(&mut self, host: Host, flow: u32, traffic_class: u8) -> Option<u16> {
+        self.begin();
+        let flows = &mut self.flows;
+        let number = match &mut self.turns {
+            Turns::Hosts(hosts) => hosts.tables().number(flows, host, flow),
+            Turns::Tins(tins) => tins.tables().number(flows, (host, flow), traffic_class),
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => return None,
+        };
         // There are fewer flows than labels have numbers.
-        Some(hosts.number(&mut self.flows, host, flow) as u16)
+        Some(number as u16)
+    }
+
+    /// Makes the unknown flow where tables number flows, before the first packet.
+    fn begin(&mut self) {
+        if !self.flows.is_empty() {
+            return;
+        }
+        match &mut self.turns {
+            Turns::Hosts(hosts) => hosts.tables().begin(&mut self.flows),
+            Turns::Tins(tins) => tins.tables().begin(&mut self.flows),
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
+        }
     }
 
     /// Returns whether labels have numbers of its own flows, which mean nothing in other leaves.
     pub(crate) fn numbers_flows(&self) -> bool {
-        matches!(self.turns, Turns::Hosts(_))
+        matches!(self.turns, Turns::Hosts(_) | Turns::Tins(_))
+    }
+
+    /// Returns whether packets lose their DSCP here.
+    pub(super) fn washes(&self) -> bool {
+        matches!(&self.turns, Turns::Tins(tins) if tins.washes())
+    }
+
+    /// Records that time passed, before a choice.
+    pub(super) fn at(&mut self, now: Instant) {
+        if let Turns::Tins(tins) = &mut self.turns {
+            tins.tables().at(now);
+        }
+    }
+
+    /// Decides about the leaf's first packet, whose turn has come, where each flow of a tin has a
+    /// COBALT.
+    pub(super) fn release(&mut self, now: Instant, first: Candidate) -> Release {
+        let Turns::Tins(tins) = &mut self.turns else { return Release::Send };
+        let is_last = self.flows[self.first as usize].head == NONE;
+        let tins = tins.tables();
+        tins.at(now);
+        tins.release(self.first, first, is_last)
     }
 
     /// Returns the accounts of the hosts that sent most bytes, at most so many; `None` where hosts
@@ -257,6 +302,7 @@ impl FlowQueues {
             }),
             Turns::Ring(ring) => ring.choose(),
             Turns::Hosts(hosts) => hosts.tables().choose(flows),
+            Turns::Tins(tins) => tins.tables().choose(flows),
             Turns::Pair(pair) => pair.choose(|flow| flows[flow as usize].head != NONE),
         };
         self.make_first(slots, chosen.expect("a flow that holds packets is listed"))
@@ -292,6 +338,8 @@ impl FlowQueues {
             // An empty ring has no flows.
             Turns::Ring(_) => {}
             Turns::Hosts(hosts) => hosts.clear(&mut self.flows),
+            // Linux looks at no flow while no packet waits.
+            Turns::Tins(_) => {}
             Turns::Pair(pair) => pair.clear(),
         }
     }
@@ -303,6 +351,7 @@ impl FlowQueues {
             // It is charged when the packet is chosen.
             Turns::Ring(_) => {}
             Turns::Hosts(hosts) => hosts.tables().left(self.first, charged, true),
+            Turns::Tins(tins) => tins.tables().sent(self.first, charged),
             Turns::Pair(pair) => {
                 let other = self.flows.get(Pair::other(self.first) as usize);
                 pair.sent(self.first, charged, other.is_some_and(|flow| flow.packets > 0));
@@ -313,8 +362,10 @@ impl FlowQueues {
 
     /// Records that the leaf's first packet was dropped. That costs its flow no deficit.
     pub(super) fn dropped_first(&mut self, charged: u32) {
-        if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.tables().left(self.first, charged, false);
+        match &mut self.turns {
+            Turns::Hosts(hosts) => hosts.tables().left(self.first, charged, false),
+            Turns::Tins(tins) => tins.tables().dropped(self.first),
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
         self.forget_first(charged);
     }
@@ -341,8 +392,10 @@ impl FlowQueues {
             _ => self.unchain(slots, flow),
         };
         let charged = slots[slot as usize].entry.charged;
-        if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.tables().left(flow, charged, false);
+        match &mut self.turns {
+            Turns::Hosts(hosts) => hosts.tables().left(flow, charged, false),
+            Turns::Tins(tins) => tins.tables().overflowed(flow),
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
         let row = &mut self.flows[flow as usize];
         row.overflowed = row.overflowed.saturating_add(1);
@@ -370,8 +423,10 @@ impl FlowQueues {
                 return None;
             }
             let flow = self.longest();
-            let bytes = (self.behind(flow) / 2).max(1);
-            self.batch = Batch { flow, packets: BATCH_MAX, bytes };
+            let half = (self.behind(flow) / 2).max(1);
+            let one_by_one = matches!(self.turns, Turns::Tins(_));
+            let (packets, bytes) = if one_by_one { (1, 1) } else { (BATCH_MAX, half) };
+            self.batch = Batch { flow, packets, bytes };
         }
         let is_only = self.held.packets == 1;
         Some(if is_only { Surplus::First } else { Surplus::Behind(self.batch.flow) })
@@ -438,8 +493,9 @@ impl FlowQueues {
                 hosts.clear(&mut self.flows);
                 hosts.tables().forget_packets();
             }
+            Turns::Tins(tins) if self.held.packets > 0 => tins.tables().forget_packets(),
             Turns::Pair(pair) => pair.clear(),
-            Turns::Rounds(_) | Turns::Hosts(_) => {}
+            Turns::Rounds(_) | Turns::Hosts(_) | Turns::Tins(_) => {}
         }
         self.joined = None;
         self.passes = false;
@@ -480,10 +536,8 @@ impl FlowQueues {
 
     /// Returns the number of the flow with this hash; where hosts have flows, it is the hash.
     fn number(&mut self, hash: u16) -> u32 {
-        if let Turns::Hosts(hosts) = &mut self.turns {
-            if self.flows.is_empty() {
-                hosts.tables().begin(&mut self.flows);
-            }
+        if self.numbers_flows() {
+            self.begin();
             debug_assert!((hash as usize) < self.flows.len(), "a label has the number of a flow");
             return u32::from(hash);
         }
@@ -506,18 +560,20 @@ impl FlowQueues {
         match &mut self.turns {
             Turns::Rounds(rounds) => rounds.add(),
             Turns::Ring(ring) => ring.add(),
-            Turns::Hosts(_) => debug_assert!(false, "their tables add flows"),
+            Turns::Hosts(_) | Turns::Tins(_) => debug_assert!(false, "their tables add flows"),
             Turns::Pair(_) => {}
         }
         self.flows.len() as u32 - 1
     }
 
     fn unchain(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
-        if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.tables().took(flow);
+        let slot = self.flows[flow as usize].head;
+        match &mut self.turns {
+            Turns::Hosts(hosts) => hosts.tables().took(flow),
+            Turns::Tins(tins) => tins.tables().took(flow, slots[slot as usize].entry.charged),
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
         let row = &mut self.flows[flow as usize];
-        let slot = row.head;
         row.head = core::mem::replace(&mut slots[slot as usize].next, NONE);
         if let Turns::Pair(pair) = &mut self.turns {
             let next = slots.get(row.head as usize).map(|next| next.entry.arrived);
@@ -562,16 +618,23 @@ impl FlowQueues {
             Limit::Packets(packets) => self.held.packets <= u64::from(packets),
             Limit::Bytes(bytes) => self.held.bytes <= bytes.get(),
         };
-        within && self.held.bytes <= self.room.memory.get()
+        let taken = match &self.turns {
+            Turns::Tins(tins) => tins.with(Tins::buffered),
+            _ => self.held.bytes,
+        };
+        within && taken <= self.room.memory.get()
     }
 
     /// Returns the flow that holds most bytes beside the leaf's first packet; of equals the one
     /// that is listed first.
-    fn longest(&self) -> u32 {
+    fn longest(&mut self) -> u32 {
+        if let Turns::Tins(_) = self.turns {
+            return self.longest_of_tins();
+        }
         let mut longest = (self.first, None);
         let rounds = match &self.turns {
             Turns::Rounds(rounds) => rounds,
-            Turns::Ring(_) => return longest.0,
+            Turns::Ring(_) | Turns::Tins(_) => return longest.0,
             Turns::Pair(_) => {
                 let waiting = (0..self.flows.len() as u32).filter(|&flow| self.waits(flow));
                 return waiting.max_by_key(|&flow| self.behind(flow)).unwrap_or(longest.0);
@@ -601,6 +664,18 @@ impl FlowQueues {
         }
     }
 
+    /// As [`FlowQueues::longest`], where flows belong to tins; the leaf's first packet counts for
+    /// its flow, unless that holds no other.
+    fn longest_of_tins(&mut self) -> u32 {
+        let flows = &self.flows;
+        let bytes = |flow: u32| match flows[flow as usize] {
+            Flow { head: NONE, .. } => 0,
+            Flow { bytes, .. } => bytes,
+        };
+        let Turns::Tins(tins) = &mut self.turns else { return self.first };
+        tins.tables().longest(flows.len() as u32, bytes)
+    }
+
     /// Returns whether a packet of `flow` waits beside the leaf's first packet.
     fn waits(&self, flow: u32) -> bool {
         self.flows[flow as usize].head != NONE
@@ -619,6 +694,7 @@ impl Turns {
             Order::Rounds(rules, quantum) => Turns::Rounds(Rounds::new(0, quantum, rules)),
             Order::Ring(plan) => Turns::Ring(Ring::new(plan)),
             Order::Hosts(plan) => Turns::Hosts(LateHosts::new(plan)),
+            Order::Tins(plan) => Turns::Tins(LateTins::new(plan)),
             Order::Pair(plan) => Turns::Pair(Pair::new(plan)),
         }
     }
@@ -630,6 +706,7 @@ impl State for Turns {
             Turns::Rounds(rounds) => rounds.save(to),
             Turns::Ring(ring) => ring.save(to),
             Turns::Hosts(hosts) => hosts.with(|hosts| hosts.save(to)),
+            Turns::Tins(tins) => tins.with(|tins| tins.save(to)),
             Turns::Pair(pair) => pair.save(to),
         }
     }
@@ -639,6 +716,7 @@ impl State for Turns {
             Turns::Rounds(rounds) => rounds.load(from),
             Turns::Ring(ring) => ring.load(from),
             Turns::Hosts(hosts) => hosts.tables().load(from),
+            Turns::Tins(tins) => tins.tables().load(from),
             Turns::Pair(pair) => pair.load(from),
         }
     }
@@ -678,14 +756,16 @@ impl FlowQueues {
         if flows.is_empty() {
             return;
         }
-        if let Turns::Hosts(hosts) = turns {
-            hosts.with(|hosts| hosts.save_tables(to));
-        } else {
-            let mut parts = alloc::vec![0; flows.len()];
-            for (part, &number) in numbers.iter().enumerate().filter(|row| *row.1 > 0) {
-                parts[number as usize] = part;
+        match turns {
+            Turns::Hosts(hosts) => hosts.with(|hosts| hosts.save_tables(to)),
+            Turns::Tins(tins) => tins.with(|tins| tins.save_tables(to)),
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {
+                let mut parts = alloc::vec![0; flows.len()];
+                for (part, &number) in numbers.iter().enumerate().filter(|row| *row.1 > 0) {
+                    parts[number as usize] = part;
+                }
+                parts[1..].save(to);
             }
-            parts[1..].save(to);
         }
         flows.save(to);
         turns.save(to);
@@ -704,6 +784,7 @@ impl FlowQueues {
         }
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().load_tables(&mut self.flows, count, from)?,
+            Turns::Tins(tins) => tins.tables().load_tables(&mut self.flows, count, from)?,
             _ => self.load_numbers(count, from)?,
         }
         self.flows.load(from)?;
@@ -749,9 +830,12 @@ impl FlowQueues {
 
     /// Puts the packet in `slot`, behind which nothing is chained, back to the end of its flow.
     pub(super) fn put_back(&mut self, slots: &mut [Slot], slot: u32, flow: usize) {
-        self.count(flow as u32, slots[slot as usize].entry.charged);
-        if let Turns::Hosts(hosts) = &mut self.turns {
-            hosts.tables().put_back(flow as u32);
+        let charged = slots[slot as usize].entry.charged;
+        self.count(flow as u32, charged);
+        match &mut self.turns {
+            Turns::Hosts(hosts) => hosts.tables().put_back(flow as u32),
+            Turns::Tins(tins) => tins.tables().put_back(flow as u32, charged),
+            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
         let flow = &mut self.flows[flow];
         let before = core::mem::replace(&mut flow.tail, slot);
@@ -789,6 +873,7 @@ impl FlowQueues {
                 ring.packets(flow as u32) == row.packets - u32::from(is_first)
             }),
             Turns::Hosts(hosts) => hosts.with(|hosts| hosts.is_sound(&self.flows)),
+            Turns::Tins(tins) => tins.with(|tins| tins.is_sound(&self.flows)),
             Turns::Pair(pair) => pair.is_sound() && [0, PAIR].contains(&self.flows.len()),
         };
         self.held.packets == u64::from(packets) && is_chosen && turns

@@ -13,6 +13,7 @@ mod red_linux;
 mod ring;
 mod shared;
 mod store;
+mod tins;
 #[cfg(test)]
 mod trial;
 
@@ -253,8 +254,10 @@ impl QueuePlan {
 
     /// Returns what the dropper takes for a flow; rules pass it to the port with each packet.
     pub fn flow_key(&self) -> FlowKey {
-        let word = self.params.choice("hash").or(self.params.choice(SHORT_KEY));
-        word.map(FlowKey::of_word).unwrap_or_default()
+        let written = self.params.choice(HASH).or(self.params.choice(SHORT_KEY));
+        let descriptor = DROPPERS.iter().find(|row| row.keyword == self.dropper);
+        let default = || descriptor?.parameters.iter().find(|row| row.name == HASH)?.default;
+        written.or_else(default).map(FlowKey::of_word).unwrap_or_default()
     }
 }
 
@@ -429,6 +432,7 @@ droppers! {
     fq_pie::FqPie,
     sfb::Sfb,
     dualpi2::DualPi2,
+    cake::Cake,
 }
 
 // Each leaf has one, and a link may have a million leaves: box larger state.
@@ -451,6 +455,8 @@ pub const ECN_MASK: u8 = 0b11;
 /// its queue has the dropper with this parameter.
 pub const SHORT_KEY: &str = "isolate";
 
+/// The parameter of a dropper that says what a flow is.
+const HASH: &str = "hash";
 /// The name of the row that [`limit`] makes.
 const LIMIT: &str = "limit";
 

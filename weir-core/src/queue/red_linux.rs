@@ -39,7 +39,7 @@ pub(super) struct Average {
     idle_since: Option<Instant>,
 }
 
-/// What the average means for a packet that arrives.
+/// The consequence of the average for a packet that arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
     Pass,

@@ -303,7 +303,7 @@ const LEVELS: usize = 8;
 const BINS: usize = 16;
 /// Probability 1, nearly.
 const CERTAIN: u16 = u16::MAX;
-/// What `tc` writes for its defaults.
+/// The defaults of `tc`.
 const INCREMENT: u16 = 33;
 const DECREMENT: u16 = 3;
 /// Bins count in 16 bits.

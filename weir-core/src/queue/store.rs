@@ -10,8 +10,8 @@ use super::drops::Drops;
 use super::flows::FlowHash;
 use super::shared::Shared;
 use super::{
-    Admission, AnyDropper, Dropper, Entry, FlowQueues, HostAccounts, Limit, PackedLimit, Place,
-    QueuePlan, Reading, Release, Surplus,
+    Admission, AnyDropper, Dropper, ECN_MASK, Entry, FlowQueues, HostAccounts, Label, Limit,
+    PackedLimit, Place, QueuePlan, Reading, Release, Surplus,
 };
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;
@@ -160,12 +160,20 @@ impl Queues {
         false
     }
 
-    /// Returns the number of a packet's flow in the label of a packet of `leaf`.
+    /// Returns the label of an arriving packet of `leaf` with the number of its flow there, and
+    /// with the traffic class that it leaves with.
     #[inline]
-    pub fn flow(&mut self, leaf: LeafId, host: Host, flow: u32) -> u16 {
+    pub fn label(&mut self, leaf: LeafId, mut label: Label, (host, flow): (Host, u32)) -> Label {
+        let class = label.traffic_class();
         let flows = self.droppers.of_mut(leaf).flows_mut();
-        let own = flows.and_then(|flows| flows.assign(host, flow));
-        own.unwrap_or_else(|| self.flow_hash.of(flow))
+        let own = flows.and_then(|flows| {
+            if flows.washes() && class & !ECN_MASK != 0 {
+                label.rewrite(class & ECN_MASK);
+            }
+            flows.assign(host, flow, class)
+        });
+        label.assign(own.unwrap_or_else(|| self.flow_hash.of(flow)));
+        label
     }
 
     /// Returns whether the labels of packets of `leaf` mean nothing in other leaves.
@@ -209,7 +217,7 @@ impl Queues {
 
     /// Returns the decision of the dropper of `leaf` on its first packet.
     pub fn release(&mut self, now: Instant, leaf: LeafId) -> Release {
-        self.choose_first(leaf);
+        self.choose_first(now, leaf);
         let first = self.leaves[leaf.index()].first;
         let backlog = self.backlog(leaf);
         assert!(backlog.packets > 0, "only a backlogged leaf sends");
@@ -217,8 +225,9 @@ impl Queues {
     }
 
     /// Chooses the first packet of `leaf`, which is backlogged, if its flow queues did not yet.
-    fn choose_first(&mut self, leaf: LeafId) {
+    fn choose_first(&mut self, now: Instant, leaf: LeafId) {
         let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return };
+        flows.at(now);
         if !flows.is_chosen() {
             let slot = flows.choose(&mut self.slots);
             self.set_first(leaf, slot);

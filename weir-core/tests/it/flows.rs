@@ -11,7 +11,7 @@ use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
 use weir_core::packet::Host;
 use weir_core::parameter::{Params, Value};
-use weir_core::queue::{QueuePlan, Queues};
+use weir_core::queue::{Label, QueuePlan, Queues};
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::{Bytes, Duration, Instant, Rate};
 
@@ -306,7 +306,10 @@ fn check(
     let passes = scheduler == "fifo" && !letter;
     let plain = Plain { early, asks, passes, ..Plain::new(letter, quantum, limit) };
     compare(&plan, plain, (seed, flows), |flow| {
-        (LEAF, (u64::from(hash.flow(LEAF, Host::NONE, flow)) * queues) >> 16)
+        (
+            LEAF,
+            (u64::from(hash.label(LEAF, Label::new(0), (Host::NONE, flow)).flow()) * queues) >> 16,
+        )
     });
 }
 
@@ -470,7 +473,7 @@ fn other_seeds_make_other_flows_collide() {
         plan.seed = seed;
         let mut queues =
             Queues::new(&plan.queues, &plan.tree, plan.packets_max, plan.seed).expect("builds");
-        let mut part = |flow| queues.flow(LEAF, Host::NONE, flow) >> 6;
+        let mut part = |flow| queues.label(LEAF, Label::new(0), (Host::NONE, flow)).flow() >> 6;
         let parts: Vec<u16> = (0..1000).map(&mut part).collect();
         let both = |one: usize, other: usize| parts[one] == parts[other];
         (0..1000)

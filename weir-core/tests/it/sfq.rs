@@ -10,7 +10,7 @@ use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, LinkPlan, Packet};
 use weir_core::packet::Host;
 use weir_core::parameter::{Params, Value};
-use weir_core::queue::{QueuePlan, Queues};
+use weir_core::queue::{Label, QueuePlan, Queues};
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::state::{Reader, Writer};
 use weir_core::units::{Bytes, Instant, Rate};
@@ -211,7 +211,9 @@ fn check(scheduler: &'static str, seed: u64) {
         // Periods in which the leaf grows, and periods in which it shrinks.
         if random.between(0, 7) < if handle / 100 % 2 == 0 { 6 } else { 2 } {
             let (flow, length) = (random.between(0, 11) as u32, random.wide(1, 3000) as u32);
-            let number = (u64::from(hash.flow(LEAF, Host::NONE, flow)) * divisor) >> 16;
+            let number = (u64::from(hash.label(LEAF, Label::new(0), (Host::NONE, flow)).flow())
+                * divisor)
+                >> 16;
             let verdict = link.offer(now, LEAF, packet(handle, length, flow));
             let expected = plain.offer(number, (handle, u64::from(length)));
             let real = dropped(&mut *link);

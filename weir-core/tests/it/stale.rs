@@ -62,8 +62,7 @@ fn check(plan: &LinkPlan, random: &mut Random) -> u64 {
     // Flow queues hand out packets of several flows: there the first is not always the oldest.
     let is_old =
         |packet: &&weir_core::event::Departure| now.since(packet.arrived) > age(packet.leaf);
-    let in_order =
-        plan.queues.iter().all(|queue| !["fq-codel", "sfq", "isolate"].contains(&queue.dropper));
+    let in_order = plan.queues.iter().all(|queue| queue.places_of_flows().0 == 0);
     assert!(!in_order || late.iter().find(is_old).is_none(), "an old packet left: {late:?}");
     stale
 }

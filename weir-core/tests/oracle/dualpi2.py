@@ -4,7 +4,7 @@
 
 Written from the RFC alone, in floating point; `weir-core/tests/it/dualpi2.rs` holds Weir's queue to
 what it prints. Where the appendix leaves a choice: the scheduler is a weighted round robin by a
-credit in bytes times per cent, likelihoods count as 1 at most, the base probability stays within
+credit in bytes times per cent, which begins anew with a packet that finds both queues empty, likelihoods count as 1 at most, the base probability stays within
 0 and 1, and the first update follows `TUPDATE` after the first packet.
 
 A line is a run: STEP RAMP PROTECTION COUPLING, in microseconds and per cent, ` | `, and the events in
@@ -26,7 +26,7 @@ class DualQ:
     def __init__(self, step, ramp, protection, coupling):
         self.min_th, self.range, self.k = step / 1e6, ramp / 1e6, coupling
         self.weight = protection
-        self.credit = MTU * (protection - (100 - protection))
+        self.initial = self.credit = MTU * (protection - (100 - protection))
         self.lq, self.cq = deque(), deque()
         self.count = {"l": 0.0, "c": 0.0}
         self.base, self.prev = 0.0, 0.0
@@ -59,7 +59,7 @@ class DualQ:
         """Returns the number of the packet that leaves, and whether it is marked."""
         while self.lq or self.cq:
             which = self.scheduler()
-            both = self.lq and self.cq
+            both = bool(self.lq and self.cq)
             number, arrived, ecn, length = (self.lq if which == "l" else self.cq).popleft()
             p_cl, p_c = self.k * self.base, self.base**2
             marked = False
@@ -107,6 +107,8 @@ def run(seed, step, ramp, protection, coupling, rates):
         ecns, load = rates[number * len(rates) // PACKETS]
         ecn, length = draw.choice(ecns), draw.choice((100, 600, 1200, 1514))
         events.append(f"{now}:{ecn}:{length}")
+        if not waits:
+            dual.credit = dual.initial
         (dual.lq if ecn % 2 else dual.cq).append((number, now, ecn, length))
         if due is None:
             due = now + int(TUPDATE * 1e9)

@@ -316,8 +316,11 @@ fn banded(
     exported
 }
 
-/// One queue behind one bucket.
+/// One queue behind one bucket, or a cake, which shapes by itself.
 fn single(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
+    if let Some(exported) = cake(writer) {
+        return exported;
+    }
     let tree = &writer.policy.link.tree;
     let params = tree.params();
     let rate = params.rate("rate").map_or(writer.rate(), |rate| rate.bits_per_second());
@@ -345,6 +348,28 @@ fn single(writer: &mut Writer<'_>) -> Vec<ExportedClass> {
         exported.push(row);
     }
     exported
+}
+
+/// A cake at the root, if it is the only queue and its rate is that of the link.
+fn cake(writer: &mut Writer<'_>) -> Option<Vec<ExportedClass>> {
+    let policy = writer.policy;
+    let link = &policy.link;
+    let plan = link.queues.first().filter(|plan| {
+        let own = plan.params.rate("rate").is_none_or(|rate| rate == link.tree.rate());
+        plan.dropper == "cake" && own && plan.params.flag("unlimited") != Some(true)
+    })?;
+    if link.scheduler != "fifo" || link.queues.len() > 1 {
+        return None;
+    }
+    let (id, name) = (writer.default_class(), policy.leaf_name(policy.default.leaf).to_owned());
+    let words = tc_queues::cake_words(&name, plan, writer);
+    let (device, rate, overhead) = (writer.device, writer.rate(), writer.cake_overhead());
+    writer.named("1:0", &name);
+    writer.command(format!(
+        "qdisc add dev {device} root handle 1: cake bandwidth {rate}bit{words}{overhead}"
+    ));
+    let row = writer.exported(id, "1:0".to_owned());
+    Some(vec![ExportedClass { leaf: false, ..row }])
 }
 
 /// Minor numbers below this are classes'; the next is that of an added top class.

@@ -35,6 +35,7 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         }
         "fq-codel" => fq_codel(name, plan, writer),
         "isolate" => isolate(name, plan, writer),
+        "cake" => cake(name, plan, writer),
         "sfq" => sfq(name, plan, writer),
         "codel" => keys("codel", params, CODEL) + &ecn(params, false),
         "pie" => {
@@ -93,9 +94,8 @@ fn choke(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
     let params = &plan.params;
     let number = |key, default| params.number(key).unwrap_or(default);
     let (min, weight) = (number("min", 83), number("weight", 64));
-    let usual = Rate::new(writer.rate()).map_or(1, |rate| {
-        rate.transmit_time(Bytes::new(1000)).as_nanos() << weight.max(1).ilog2()
-    });
+    let usual = Rate::new(writer.rate())
+        .map_or(1, |rate| rate.transmit_time(Bytes::new(1000)).as_nanos() << weight.max(1).ilog2());
     let pause = params.duration("halves").map_or(usual, |time| time.as_nanos());
     let found = crate::import::tc_burst_of(weight, min, pause);
     let (burst, bandwidth) = found.unwrap_or_else(|| {
@@ -136,6 +136,42 @@ fn isolate(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         writer.lose(format!("quantum of class `{name}`"), "the kernel raises it to 256 B");
     }
     keys("fq_codel", &plan.params, FQ_CODEL) + &ecn(&plan.params, true)
+}
+
+/// Writes a cake below a class, whose rate it shapes to as well, so the class should have no more.
+fn cake(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
+    let rate = plan.params.rate("rate").map_or(writer.rate(), |rate| rate.bits_per_second());
+    let unlimited = plan.params.flag("unlimited") == Some(true);
+    let shaper = match unlimited {
+        true => "unlimited".to_owned(),
+        false => format!("bandwidth {rate}bit"),
+    };
+    if !unlimited && rate < writer.rate() {
+        let why = "the kernel's cake also holds the class to this rate";
+        writer.lose(format!("rate of the queue of class `{name}`"), why);
+    }
+    format!("cake {shaper}{} raw", cake_words(name, plan, writer))
+}
+
+/// Returns the words for tins, flows, times and memory.
+pub(super) fn cake_words(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
+    let params = &plan.params;
+    if params.value("limit").is_some() {
+        let why = "the kernel's cake has a limit of memory alone";
+        writer.lose(format!("limit of class `{name}`"), why);
+    }
+    let time = |name, default| params.duration(name).map_or(default, |time| time.as_nanos() / 1000);
+    let (target, interval) = (time("target", 5_000), time("interval", 100_000));
+    if target != (interval / 20).max(1) {
+        let why = "tc sets it to a twentieth of the interval";
+        writer.lose(format!("target of class `{name}`"), why);
+    }
+    let tins = params.choice("tins").unwrap_or("diffserv3");
+    let hash = params.choice("hash").unwrap_or("triple-isolate");
+    let memory = params.bytes("memory");
+    let memory = memory.map_or(String::new(), |bytes| format!(" memlimit {}b", bytes.get()));
+    let wash = if params.flag("wash") == Some(true) { "wash" } else { "nowash" };
+    format!(" {tins} {hash} rtt {interval}us{memory} {wash} nonat no-ack-filter split-gso")
 }
 
 fn sfq(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {

@@ -81,6 +81,21 @@ impl Writer<'_> {
         text
     }
 
+    /// Returns the words of a cake for the framing: it counts from the IP header.
+    pub(super) fn cake_overhead(&self) -> String {
+        let framing = match self.policy.link.charge {
+            Charge::Frame => Framing { added: 0, minimum: 0, coding: Coding::Plain },
+            Charge::Wire => self.policy.link.framing,
+        };
+        let coding = match framing.coding {
+            Coding::Plain => "noatm",
+            Coding::Ptm => "ptm",
+            Coding::Cells(_) => "atm",
+        };
+        let added = i64::from(framing.added) + ETHERNET_HEADER;
+        format!(" overhead {added} mpu {} {coding}", framing.minimum)
+    }
+
     /// Returns `stab ...`, for disciplines whose classes have no `overhead`.
     pub(super) fn stab(&self) -> String {
         let overhead = self.overhead();
@@ -128,7 +143,8 @@ impl Writer<'_> {
         if link.framing.coding == Framing::AAL5.coding {
             self.lose("overhead", "the kernel counts 53 bytes for a cell, not the 48 it carries");
         }
-        if link.framing.coding == Coding::Ptm {
+        let is_cake = self.lines.iter().any(|line| line.contains(" root handle 1: cake "));
+        if link.framing.coding == Coding::Ptm && !is_cake {
             let why = "the kernel does not count the byte that PTM adds to each 64; lower the rate \
                        to 64/65 of it";
             self.lose("overhead", why);

@@ -79,7 +79,7 @@ impl AltqClass {
         Self { name: name.into(), parent, line, ..Self::default() }
     }
 
-    /// Returns the bytes of a packet of it.
+    /// Returns how long its packets are taken to be: the file says so, or the MTU does.
     pub(super) fn packet_bytes(&self) -> u64 {
         self.packet_size.unwrap_or(MTU).clamp(1, 65_535)
     }

@@ -14,10 +14,10 @@ pub(super) struct Table<T: 'static> {
 /// One word, or several with a blank between, and what each does.
 pub(super) type Row<T> = (&'static str, Effect<T>);
 
-/// What a number is called in messages, and how it is read.
+/// The name of a kind of numbers in messages, and their parser.
 pub(super) type Kind = (&'static str, fn(&str) -> Option<u64>);
 
-/// What a word does.
+/// How what follows a word is read, and where it goes.
 pub(super) enum Effect<T> {
     /// It stands alone.
     Flag(fn(&mut T)),

@@ -356,6 +356,20 @@ fn queues_of_classes() {
                 &[("`isolate` of class `a`", "hashes are equal")],
             ),
             (
+                "dropper = 'cake', unlimited = true, tins = 'diffserv4', wash = true, memory = '1 MB'",
+                "qdisc add dev eth0 parent 1:1 cake unlimited diffserv4 triple-isolate rtt 100000us memlimit 1000000b wash nonat no-ack-filter split-gso raw",
+                &[],
+            ),
+            (
+                "dropper = 'cake', hash = 'dual-srchost', rate = '3 Mbit/s', target = '9 ms', limit = '70 packets'",
+                "qdisc add dev eth0 parent 1:1 cake bandwidth 3000000bit diffserv3 dual-srchost rtt 100000us nowash nonat no-ack-filter split-gso raw",
+                &[
+                    ("rate of the queue of class `a`", "also holds"),
+                    ("limit of class `a`", "memory alone"),
+                    ("target of class `a`", "a twentieth"),
+                ],
+            ),
+            (
                 "dropper = 'fq-codel', quantum = '255 B', rules = 'rfc8290'",
                 "qdisc add dev eth0 parent 1:1 fq_codel limit 10240 flows 1024 quantum 255 target 5000us interval 100000us memory_limit 32000000 ecn",
                 &[("`rules` of class `a`", "has its own"), ("quantum of class `a`", "256 B")],

@@ -504,59 +504,61 @@ fn bands_of_ets_are_strict_or_share() {
     check_lines(&alone("strict 16"), Some("1 Mbit/s"), &[kept], &wanted);
     let language = import::find("tc").expect("it is a language");
     for options in ["", "bands 2 strict 3", "strict 9 quanta 1 2 3 4 5 6 7 8"] {
-        let outcome =
-            import::read(language, alone(options).as_bytes(), "f", &Options::default());
+        let outcome = import::read(language, alone(options).as_bytes(), "f", &Options::default());
         let lines = outcome.plan.map_or_else(Vec::new, |import| import.lines);
         assert!(lines.iter().all(|line| line.fate == Fate::Lost), "{options}: {lines:?}");
     }
 }
 
 #[test]
-fn cake_becomes_fair_queues_with_its_shaper_and_overhead() {
-    let approximated = |note| [(Fate::Approximated, note)];
+fn cake_is_kept_with_its_shaper_its_overhead_and_its_queue() {
     let text = "tc qdisc replace dev a root cake bandwidth 20mbit besteffort";
     let wanted = [
         ("", "rate = \"20 Mbit/s\"\nscheduler = \"fifo\"\n\n"),
-        ("all", "queue = { dropper = \"fq-codel\" }\ndefault = true"),
+        ("all", "queue = { dropper = \"cake\", tins = \"besteffort\" }\ndefault = true"),
     ];
-    check_lines(text, None, &approximated("hosts do not"), &wanted);
+    check_lines(text, None, &[(Fate::Kept, "")], &wanted);
+    let kept = (Fate::Kept, "");
+    let lost = |note| (Fate::Approximated, note);
     let rows = [
         (
             "diffserv4 nat overhead 38 mpu 84",
-            "diffserv4",
+            lost("`nat` is left out"),
             "overhead = { bytes = 24, minimum = 84 }",
         ),
-        ("pppoe-ptm ether-vlan", "DSCP", "overhead = { bytes = 20, ptm = true }"),
-        ("pppoe-ptm", "DSCP", "overhead = \"pppoe-ptm\""),
-        ("bridged-ptm", "DSCP", "overhead = \"ptm\""),
-        ("overhead 22 ptm", "DSCP", "overhead = \"ptm\""),
-        ("pppoe-llcsnap", "DSCP", "overhead = \"pppoe-atm\""),
-        ("docsis ack-filter", "`ack-filter`", "overhead = \"docsis\""),
-        ("overhead 44 atm", "DSCP", "overhead = { bytes = 30, cell = 48 }"),
+        ("pppoe-ptm ether-vlan", kept, "overhead = { bytes = 20, ptm = true }"),
+        ("pppoe-ptm", kept, "overhead = \"pppoe-ptm\""),
+        ("bridged-ptm", kept, "overhead = \"ptm\""),
+        ("overhead 22 ptm", kept, "overhead = \"ptm\""),
+        ("pppoe-llcsnap", kept, "overhead = \"pppoe-atm\""),
+        ("docsis ack-filter", lost("`ack-filter`"), "overhead = \"docsis\""),
+        ("overhead 44 atm ingress", lost("`ingress`"), "overhead = { bytes = 30, cell = 48 }"),
         (
             "rtt 40ms memlimit 4m",
-            "DSCP",
-            "target = \"2 ms\", interval = \"40 ms\", memory = \"4194304 B\"",
+            kept,
+            "\"cake\", target = \"2 ms\", interval = \"40 ms\", memory = \"4194304 B\"",
         ),
         (
-            "dual-dsthost metro",
-            "destination",
-            "\"isolate\", isolate = \"flows within dstaddr\", target = \"500 us\"",
+            "dual-dsthost metro wash",
+            kept,
+            "\"cake\", hash = \"dual-dsthost\", target = \"500 us\", interval = \"10 ms\", wash = true",
         ),
-        (
-            "dual-srchost",
-            "by source, and then",
-            "queue = { dropper = \"isolate\", isolate = \"flows within srcaddr\" }",
-        ),
-        ("dsthost", "destination", "queue = { dropper = \"fq-codel\", hash = \"dstaddr\" }"),
-        ("srchost", "by source, as flows", "\"fq-codel\", hash = \"srcaddr\" }"),
-        ("hosts", "source and destination", "\"fq-codel\", hash = \"srcaddr,dstaddr\" }"),
-        ("triple-isolate", "hosts do not", "queue = { dropper = \"fq-codel\" }"),
+        ("precedence hosts", kept, "tins = \"precedence\", hash = \"hosts\" }"),
+        ("triple-isolate diffserv3", kept, "queue = { dropper = \"cake\" }"),
     ];
-    for (options, note, part) in rows {
+    for (options, fate, part) in rows {
         let text = format!("tc qdisc add dev a root cake bandwidth 20mbit {options}");
-        check_lines(&text, None, &approximated(note), &[("", part)]);
+        check_lines(&text, None, &[fate], &[("", part)]);
     }
+    let text = "tc qdisc add dev a root cake flows";
+    let part = "queue = { dropper = \"cake\", hash = \"flows\", unlimited = true }";
+    check_lines(text, Some("10 Mbit/s"), &[kept], &[("", part)]);
+    let text = "tc qdisc add dev a root handle 1: htb default 1
+                tc class add dev a parent 1: classid 1:1 htb rate 20mbit
+                tc qdisc add dev a parent 1:1 cake bandwidth 10mbit besteffort";
+    let part = "queue = { dropper = \"cake\", tins = \"besteffort\", rate = \"10 Mbit/s\" }";
+    let fates = [kept, kept, lost("the rate of the cake below the class is the ceiling")];
+    check_lines(text, None, &fates, &[("", part), ("", "ceil = \"10 Mbit/s\"")]);
 }
 
 #[test]

@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_key_has_the_colour_of_its_line() {
-        let plot = Plot::new("p", "x", "y", Kind::Lines);
+        let plot = Plot::new(Kind::Lines, "p", "x", "y");
         let points = || vec![(0.0, 0.0)];
         let names = ["a", "b", "ideal of a", "ideal of b", "paper: a"];
         let plot = names.into_iter().fold(plot, |plot, name| plot.with(name, points()));

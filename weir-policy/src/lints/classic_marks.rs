@@ -20,8 +20,7 @@ pub(super) static CODE: Code = Code {
 /// Reports each leaf to which a rule sends ECT(1), and whose dropper marks but knows no L4S.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     for (leaf, class) in subject.leaves() {
-        let wants =
-            |rule: &Rule| rule.leaf.index() == leaf && rule.matches.ecn == Some(Ecn::Ect1);
+        let wants = |rule: &Rule| rule.leaf.index() == leaf && rule.matches.ecn == Some(Ecn::Ect1);
         let Some(dropper) = DROPPERS.iter().find(|row| row.keyword == class.queue.dropper) else {
             continue;
         };

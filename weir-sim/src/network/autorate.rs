@@ -5,44 +5,18 @@
 //! what has passed a bottleneck before. Invariant: a packet has a ticket at most while it is
 //! between its arrival at the node and its departure there.
 
+use super::control::{AutorateReport, Control};
 use super::engine::{Engine, Event};
 use super::parcel::Parcel;
 use super::plan::{Network, OutletId};
 use crate::packets::Content;
 use crate::scenario::Source;
-use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt;
 use weir_autorate::controller::CONTROLLERS;
-use weir_autorate::{
-    Autorate, FlowId, Frame, Plan, Segment, Shaper, Stamp, TcpSegment, Ticket, Way,
-};
+use weir_autorate::{Autorate, FlowId, Frame, Segment, Shaper, Stamp, TcpSegment, Ticket, Way};
 use weir_core::ids::Handle;
 use weir_core::units::{Duration, Instant, Rate};
 use weir_tcp::Flags;
-use weir_trace::capacity::Capacity;
-
-/// How the rate of an outlet varies.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Control {
-    /// By a controller.
-    Controller(Plan),
-    /// As this capacity does, but not below a rate: by one that knows the trace.
-    Follow(Capacity, Rate),
-}
-
-/// What became of an outlet's rate.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct AutorateReport {
-    /// The controller; `oracle` if it knows the trace.
-    pub controller: &'static str,
-    /// How often the rate changed in the whole run.
-    pub changes: u64,
-    /// For how many intervals of 50 ms each reason held.
-    pub reasons: BTreeMap<&'static str, u64>,
-    /// The rate at the end of each step, as wide as those of the bottleneck, warm-up included.
-    pub rate_bps: Vec<u64>,
-}
 
 /// The controlled outlets of a network.
 #[derive(Default)]
@@ -67,6 +41,16 @@ struct Row {
     changes: u64,
     reasons: BTreeMap<&'static str, u64>,
     rates: Vec<u64>,
+}
+
+/// A packet that is offered to an outlet.
+#[derive(Clone, Copy)]
+pub(crate) struct Offered<'a> {
+    pub handle: Handle,
+    pub parcel: &'a Parcel,
+    /// Its source; messages have none.
+    pub source: Option<&'a Source>,
+    pub content: &'a Content,
 }
 
 impl Autorates {
@@ -117,9 +101,9 @@ impl Autorates {
         &mut self,
         at: Instant,
         (id, before): (OutletId, Option<OutletId>),
-        (handle, parcel): (Handle, &Parcel),
-        (source, content): (Option<&Source>, &Content),
+        offered: Offered<'_>,
     ) {
+        let Offered { handle, parcel, source, content } = offered;
         if self.control.is_none() {
             return;
         }
@@ -166,7 +150,7 @@ impl Autorates {
         Rate::new(self.rows.get(&id)?.rate)
     }
 
-    /// Returns what became of the rate of an outlet.
+    /// Returns the rate of an outlet over time.
     pub fn report(&mut self, id: OutletId, until: Instant) -> Option<AutorateReport> {
         self.note(id, until);
         let row = self.rows.get(&id)?;
@@ -263,7 +247,7 @@ impl Engine<'_> {
     }
 }
 
-/// What a simulated packet says of delays.
+/// Returns the fields of a simulated packet that say something of delays.
 fn segment(content: &Content) -> Segment {
     let Content::Segment(segment) = content else { return Segment::Other };
     let stamp = segment.timestamps.map(|stamp| Stamp { value: stamp.value, echo: stamp.echo });
@@ -274,15 +258,6 @@ fn segment(content: &Content) -> Segment {
         payload: segment.sequence_len() as u32,
         is_reset: segment.flags.has(Flags::SYN) || segment.flags.has(Flags::RST),
     })
-}
-
-impl fmt::Display for AutorateReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { controller, changes, reasons, .. } = self;
-        write!(f, "rate by {controller}: {changes} changes")?;
-        let all: Vec<_> = reasons.iter().map(|(word, count)| format!("{word} {count}")).collect();
-        if all.is_empty() { Ok(()) } else { write!(f, "; intervals: {}", all.join(", ")) }
-    }
 }
 
 /// The name of one that knows the trace.

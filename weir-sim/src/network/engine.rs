@@ -7,7 +7,7 @@
 //! Invariant: every packet that was made and has not ended waits in a queue, is on a wire, in a
 //! processor, or is a piece that its receiver has taken.
 
-use super::autorate::Autorates;
+use super::autorate::{Autorates, Offered};
 use super::cpu::Processor;
 use super::fragments::{Arrived, CONGESTED, Reassembly, cut};
 use super::lanes::{Lane, UDP_HEADER, lanes};
@@ -371,8 +371,9 @@ impl<'a> Engine<'a> {
         let packet = Packet { handle, length, train: 0, flow, host, traffic_class, meter };
         let before = usize::from(parcel.hop).checked_sub(1).map(|hop| lane.hops[hop].outlet);
         let source = self.scenario.sources.get(parcel.source as usize);
-        let said = (source, self.parcels.content(handle));
-        self.autorates.arrived(at, (id, before), (handle, &parcel), said);
+        let content = self.parcels.content(handle);
+        let offered = Offered { handle, parcel: &parcel, source, content };
+        self.autorates.arrived(at, (id, before), offered);
         self.outlets[id.index()].offer(at, found.leaf, packet);
         self.settle(id);
     }

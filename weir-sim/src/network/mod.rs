@@ -5,6 +5,7 @@
 //! [`plan`] says what a network is; a [`crate::Scenario`] that has one is run by this.
 
 mod autorate;
+mod control;
 mod cpu;
 mod engine;
 pub(crate) mod fragments;
@@ -17,7 +18,7 @@ mod routes;
 pub mod signalling;
 mod tap;
 
-pub use autorate::{AutorateReport, Control};
+pub use control::{AutorateReport, Control};
 pub use plan::Network;
 pub use report::{NetworkReport, OutletReport, ProcessorReport, QueueReport};
 pub use routes::route;

@@ -5,7 +5,7 @@
 
 pub use weir_trace::driver::model::{Complete, Driver};
 
-use super::autorate::Control;
+use super::control::Control;
 use super::signalling::plan::Signalling;
 use crate::behind::Behind;
 use weir_core::classify::Classifier;

@@ -1,6 +1,6 @@
 //! The parts of a report that only networks have: per outlet, processor and tap.
 
-use super::autorate::AutorateReport;
+use super::control::AutorateReport;
 use super::engine::Engine;
 use super::plan::OutletId;
 use super::signalling::SignallingReport;

@@ -64,7 +64,7 @@ fn of_trace(
     let (name, bytes) = files.read(node, report)?;
     let end = if loops? { End::Loop } else { End::Stop };
     match capacity::parse(&bytes, end) {
-        Ok(capacity) => Some(capacity.from_start(start?)),
+        Ok(capacity) => Some(capacity.starting_at(start?)),
         Err(error) => {
             let message = format!("{name}: {error}");
             let cure = "write lines of `ms,kbit_s`, mahimahi's lines, or netem-trace's JSON";

@@ -109,9 +109,9 @@ fn parse_as(
             Some(network) => Place::Network(network.as_ref()),
             None => Place::Link(policy.as_ref()),
         };
-        let behind =
-            behind_link(top, network.is_some(), &Files { scenario: name, read_file }, report);
-        let sources = sources(top, times, place, &Files { scenario: name, read_file }, report);
+        let files = Files { scenario: name, read_file };
+        let behind = behind_link(top, network.is_some(), &files, report);
+        let sources = sources(top, times, place, &files, report);
         let changes = change::read_all(top, times, place, &mut policies, report);
         match &mut network {
             Some(network) => {
@@ -150,9 +150,7 @@ fn parse_as(
             jitter: jitter?,
         })
     });
-    for (_, findings) in policies.named {
-        findings.merge_into(&mut outcome);
-    }
+    policies.merge_into(&mut outcome);
     outcome
 }
 
@@ -221,6 +219,13 @@ struct Policies<'a> {
 }
 
 impl Policies<'_> {
+    /// Adds the findings of the files that were read.
+    fn merge_into<T>(self, outcome: &mut Outcome<T>) {
+        for (_, findings) in self.named {
+            findings.merge_into(outcome);
+        }
+    }
+
     fn files(&self) -> Files<'_> {
         Files { scenario: self.scenario, read_file: self.read_file }
     }

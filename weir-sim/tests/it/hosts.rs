@@ -87,6 +87,24 @@ fn isolate_shares_among_hosts_and_then_among_the_flows_of_each() {
 }
 
 #[test]
+fn quanta_divided_by_the_busy_flows_of_a_host_share_alike() {
+    let cake = |word: &str| {
+        let keys = "tins = 'besteffort', target = '1 s', interval = '2 s'";
+        format!("default = true\nqueue = {{ dropper = 'cake', hash = '{word}', {keys} }}\n")
+    };
+    let out = |many: usize| -> Vec<Flow> { [vec![(A, C); many], vec![(B, D)]].concat() };
+    check(&cake("flows"), &out(10), &[(10, 1000.0 / 11.0), (1, 100.0 / 11.0)]);
+    for many in [1, 8, 32] {
+        check(&cake("dual-srchost"), &out(many), &[(many, 50.0), (1, 50.0)]);
+        check(&cake("triple-isolate"), &out(many), &[(many, 50.0), (1, 50.0)]);
+    }
+    // With the busier of both hosts a server's flows share alike, whatever their clients are.
+    let back: Vec<Flow> = [vec![(C, A); 10], vec![(C, B)]].concat();
+    check(&cake("dual-dsthost"), &back, &[(10, 50.0), (1, 50.0)]);
+    check(&cake("srchost"), &out(10), &[(10, 50.0), (1, 50.0)]);
+}
+
+#[test]
 fn hosts_of_ipv6_take_turns_too() {
     let (one, other, server) = ("2001:db8::10", "2001:db8::20", "2001:db8:1::7");
     let out: Vec<Flow> = [vec![(one, server); 10], vec![(other, server)]].concat();

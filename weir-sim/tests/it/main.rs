@@ -13,6 +13,7 @@ mod explain;
 mod host;
 mod hosts;
 mod keeping;
+mod l4s;
 mod models;
 mod network;
 mod open_loop;

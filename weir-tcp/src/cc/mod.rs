@@ -84,8 +84,6 @@ pub struct Sample {
     pub in_flight: u32,
     /// Whether the application limited the sender when it was sent.
     pub app_limited: bool,
-    /// Whether a mark was echoed.
-    pub echoed: bool,
     /// The state of congestion control.
     pub state: CaState,
 }

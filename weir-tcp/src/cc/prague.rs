@@ -12,8 +12,6 @@ use weir_core::units::{Duration, Instant};
 #[derive(Debug)]
 pub struct Prague {
     marks: MarkShare,
-    /// Whether the reduction in progress is for a mark; otherwise for a loss.
-    for_mark: bool,
     /// The fraction of a segment of growth, in 2^20ths.
     growth: u64,
     beta_1024: u32,
@@ -22,7 +20,13 @@ pub struct Prague {
 impl Prague {
     pub(super) fn new(config: &Config) -> Self {
         let beta_1024 = config.cubic.beta_1024;
-        Self { marks: MarkShare::new(), for_mark: false, growth: 0, beta_1024 }
+        Self { marks: MarkShare::new(), growth: 0, beta_1024 }
+    }
+
+    /// Returns the window that a loss leaves, as in CUBIC.
+    fn kept(&self, segments: u32) -> u32 {
+        let kept = u64::from(segments) * u64::from(self.beta_1024) / 1024;
+        (kept as u32).max(2)
     }
 
     /// Grows by a segment in a round trip, and by less if that is shorter than the reference
@@ -39,12 +43,9 @@ impl Prague {
 }
 
 impl CongestionControl for Prague {
+    /// Answers a mark; what answers a loss replaces it.
     fn ssthresh(&mut self, window: &CongestionWindow, _now: Instant) -> u32 {
-        if self.for_mark {
-            return self.marks.reduced(window.segments);
-        }
-        let kept = u64::from(window.segments) * u64::from(self.beta_1024) / 1024;
-        (kept as u32).max(2)
+        self.marks.reduced(window.segments)
     }
 
     fn on_ack(&mut self, window: &mut CongestionWindow, sample: &Sample, mut acked: u32) {
@@ -59,8 +60,15 @@ impl CongestionControl for Prague {
     }
 
     fn on_sample(&mut self, _window: &mut CongestionWindow, sample: &Sample) {
-        self.for_mark = sample.marked > 0 || sample.echoed;
         self.marks.count(sample);
+    }
+
+    fn on_recovery(&mut self, window: &mut CongestionWindow) {
+        window.ssthresh = self.kept(window.segments);
+    }
+
+    fn on_timeout(&mut self, window: &mut CongestionWindow) {
+        window.ssthresh = self.kept(window.prior);
     }
 
     fn needs_pacing(&self) -> bool {

@@ -21,7 +21,7 @@ pub struct Bottleneck {
     backlog: Count,
 }
 
-/// What a modem's queue holds at most; an empty one takes any packet.
+/// The most that a modem's queue holds; an empty one takes any packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Buffer {
     /// Bytes, with the packet that is being sent.

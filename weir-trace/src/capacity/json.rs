@@ -5,7 +5,7 @@
 //! texts such as `12Mbps` and `1s`, or objects as serde writes them. The random models of the crate
 //! are not read: what they draw depends on its random numbers.
 
-use super::read::{CapacityError, Row, bits, nanos};
+use super::text::{CapacityError, Row, bits, nanos};
 use super::{RATE_MAX, STEPS_MAX};
 use serde_json::Value;
 use weir_core::units::Duration;

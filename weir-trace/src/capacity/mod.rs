@@ -9,10 +9,12 @@ mod bottleneck;
 mod json;
 mod models;
 mod read;
+mod text;
 
 pub use bottleneck::{Bottleneck, Buffer, Count};
 pub use models::Model;
-pub use read::{CapacityError, parse};
+pub use read::parse;
+pub use text::CapacityError;
 
 use std::sync::Arc;
 use weir_core::units::{Bytes, Duration, Instant};
@@ -30,7 +32,7 @@ pub struct Capacity {
     start: u64,
 }
 
-/// What comes behind the last step.
+/// The continuation behind the last step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum End {
     /// The first step again.
@@ -109,7 +111,7 @@ impl Capacity {
 
     /// Returns the same trace, of which the line begins `start` after the first step.
     #[must_use]
-    pub fn from_start(mut self, start: Duration) -> Self {
+    pub fn starting_at(mut self, start: Duration) -> Self {
         self.start = match self.end {
             End::Loop => start.as_nanos() % self.period,
             End::Stop => start.as_nanos().min(self.period),
@@ -154,7 +156,7 @@ impl Capacity {
         if stays {
             return None;
         }
-        let mut next = self.step(place).from_next(self, place);
+        let mut next = self.step(place).next_from(self, place);
         // The last step may go on in the first.
         if is_last && self.end == End::Loop && self.steps[0].rate == self.step(place).rate {
             next = self.period + self.steps[1].from;
@@ -235,7 +237,7 @@ impl Capacity {
 
     fn lengths(&self) -> impl Iterator<Item = (u64, u64)> {
         let rows = self.steps.iter().enumerate();
-        rows.map(|(place, step)| (step.from_next(self, place) - step.from, step.rate))
+        rows.map(|(place, step)| (step.next_from(self, place) - step.from, step.rate))
     }
 
     fn step(&self, place: usize) -> Step {
@@ -261,7 +263,7 @@ impl Capacity {
 
 impl Step {
     /// Where the next step begins.
-    fn from_next(&self, capacity: &Capacity, place: usize) -> u64 {
+    fn next_from(&self, capacity: &Capacity, place: usize) -> u64 {
         capacity.steps.get(place + 1).map_or(capacity.period, |next| next.from)
     }
 }
@@ -309,7 +311,7 @@ mod tests {
         assert_eq!(stops.rate_at(ms(40)), 0);
         assert_eq!(stops.next_change(ms(39)), Some(ms(40)));
         assert_eq!(stops.next_change(ms(40)), None);
-        let later = steps(&rows, End::Loop).from_start(Duration::from_millis(15));
+        let later = steps(&rows, End::Loop).starting_at(Duration::from_millis(15));
         assert_eq!((later.rate_at(ms(0)), later.rate_at(ms(5))), (0, 4_000_000));
         assert_eq!(later.next_change(ms(0)), Some(ms(5)));
         assert_eq!(later.next_change(ms(5)), Some(ms(25)));
@@ -339,7 +341,7 @@ mod tests {
                 .collect();
             let end = if draw(2) == 0 { End::Loop } else { End::Stop };
             let capacity = Capacity::new(rows, end).expect("sound");
-            let capacity = capacity.from_start(Duration::from_nanos(draw(9_000)));
+            let capacity = capacity.starting_at(Duration::from_nanos(draw(9_000)));
             let mut last = capacity.work_at(Instant::ZERO);
             for nanos in 1..5_000u64 {
                 let at = Instant::from_nanos(nanos);

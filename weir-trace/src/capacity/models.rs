@@ -54,7 +54,7 @@ impl Model {
     }
 
     /// Returns a function that draws the next step.
-    fn walk(&self) -> Box<dyn FnMut(&mut Random) -> (Duration, u64) + '_> {
+    fn walk(&self) -> Walk<'_> {
         match self {
             Model::Gilbert { good, bad } => {
                 let mut is_good = false;
@@ -94,6 +94,9 @@ impl Model {
         }
     }
 }
+
+/// Draws the next step: how long it lasts, and bit/s.
+type Walk<'m> = Box<dyn FnMut(&mut Random) -> (Duration, u64) + 'm>;
 
 /// Draws an exponentially distributed length.
 fn exponential(random: &mut Random, mean: Duration) -> Duration {

@@ -4,7 +4,7 @@ use super::{Bench, Exit, Output, Table};
 use std::path::Path;
 use weir_bench::bench::classify::{self, Limit};
 use weir_bench::bench::figure::Figure;
-use weir_bench::bench::{self, Row, check, explain, memory, peer, reload};
+use weir_bench::bench::{self, Row, check, droppers, explain, memory, peer, reload};
 
 impl Bench {
     pub(super) fn measure(&self, output: &Output) -> Result<Exit, String> {
@@ -48,6 +48,16 @@ impl Bench {
             ));
         });
         Ok(table.end(&rows, &classify::figures(&rows)))
+    }
+
+    pub(super) fn measure_droppers(&self, output: &Output) -> Exit {
+        let titles = "dropper        ns/packet   to the first";
+        let table = Table::begin(output, droppers::own().count(), titles);
+        let rows = droppers::measure(self.length.0, self.effort(), |row| {
+            let droppers::Row { dropper, nanos, ratio, .. } = row;
+            table.row(&format!("{dropper:<12} {nanos:>11.1} {ratio:>14.2}"));
+        });
+        table.end(&rows, &[])
     }
 
     pub(super) fn run_beside(&self, output: &Output, program: &Path) -> Result<Exit, String> {

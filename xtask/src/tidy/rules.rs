@@ -91,7 +91,10 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("weir-import", &["weir-core", "weir-policy"]),
     ("weir-trace", &["weir-core", "weir-policy"]),
     ("weir-rsvp", &["weir-core", "weir-policy"]),
-    ("weir-sim", &["weir-core", "weir-tcp", "weir-policy", "weir-trace", "weir-rsvp"]),
+    (
+        "weir-sim",
+        &["weir-core", "weir-tcp", "weir-autorate", "weir-policy", "weir-trace", "weir-rsvp"],
+    ),
     ("weir-host", &["weir-core", "weir-policy", "weir-rsvp"]),
     (
         "weir-link",
@@ -144,6 +147,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         "weir-lab",
         &[
             "weir-core",
+            "weir-autorate",
             "weir-policy",
             "weir-import",
             "weir-sim",
@@ -342,7 +346,7 @@ pub const CIRCLES: &[Circle] = &[
     Circle { first: "weir-host/src/claim/mod.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-host/src/sandbox/capabilities.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-host/src/script/answers.rs", files: 5, reason: FOLDER },
-    Circle { first: "weir-import/src/import/altq.rs", files: 35, reason: FOLDER },
+    Circle { first: "weir-import/src/import/altq.rs", files: 38, reason: FOLDER },
     Circle { first: "weir-import/src/import/tc/kernel/filters.rs", files: 3, reason: FOLDER },
     Circle {
         first: "weir-lab/src/claims/kind.rs",
@@ -613,6 +617,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-import/src/import/", "other tools' words for algorithms, and which is which"),
     ("weir-policy/src/synonyms.rs", "what other tools' disciplines are here, as a cure for a typo"),
     ("weir-import/src/export/", "the kernel's names of algorithms"),
+    ("weir-policy/src/lints/classic_marks", "the dropper that serves L4S, as the cure"),
     ("weir-policy/src/translate", "in one scheduler the smaller priority is first"),
     ("weir-tcp/", "in TCP, PRR is proportional rate reduction"),
     ("weir-bench/", "a benchmark says which algorithms it measures"),

@@ -1,7 +1,7 @@
 //! Reads `cake`: its shaper, its overhead and its queues for flows and hosts `[linux]`.
 //!
-//! Weir has no discipline like it. Next to it is a link with the shaper's rate, whose queue lets
-//! flows take turns; what that lacks is named.
+//! At the root of a device it is a link with the shaper's rate and a queue of the same name; below
+//! a class it is the queue, and its rate limits the class. What Weir does not have is named.
 
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::quoted;
@@ -16,8 +16,10 @@ struct Draft {
     line: LineId,
     /// The time of a round trip in nanoseconds.
     interval: Option<u64>,
-    /// How hosts take turns.
-    isolation: Option<&'static Isolation>,
+    /// The words for tins and for flows and hosts.
+    tins: &'static str,
+    isolation: &'static str,
+    washes: bool,
     /// Whether lengths are those of the device, without any overhead.
     raw: bool,
     memory: Option<u64>,
@@ -30,57 +32,46 @@ pub(super) fn read(
     line: LineId,
     reading: &mut Reading,
 ) -> Option<()> {
-    let mut draft = Draft { line, interval: None, isolation: None, raw: true, memory: None };
-    let (mut tins, mut isolation) = ("diffserv3", "triple-isolate");
+    let (tins, isolation) = (TINS[0], ISOLATIONS[ISOLATIONS.len() - 1]);
+    let (interval, memory, washes) = (None, None, false);
+    let mut draft = Draft { line, interval, tins, isolation, washes, raw: true, memory };
     while let Some(word) = words.take() {
         let text = word.text.as_str();
         if let Some(row) = TINS.iter().find(|name| **name == text) {
-            tins = row;
+            draft.tins = row;
         } else if let Some(row) = ISOLATIONS.iter().find(|name| **name == text) {
-            isolation = row;
+            draft.isolation = row;
         } else if let Some(row) = ROUND_TRIPS.iter().find(|row| row.0 == text) {
             draft.interval = Some(row.1);
         } else if let Some(row) = OVERHEADS.iter().find(|row| row.keyword == text) {
             framing(one, &mut draft, row);
-        } else if LOSSES.contains(&text) {
-            reading.approximated(line, format!("`{text}` is left out"));
+        } else if let Some((_, why)) = LOSSES.iter().find(|row| row.0 == text) {
+            reading.approximated(line, format!("`{text}` is left out: {why}"));
+        } else if ["wash", "nowash"].contains(&text) {
+            draft.washes = text == "wash";
         } else if !PLAIN.contains(&text) && !valued(text, one, &mut draft, words, reading)? {
             let known = ["bandwidth", "besteffort", "overhead", "mpu", "atm", "rtt", "memlimit"];
             reading.unknown((text, word.span), "option of cake", &known);
             return None;
         }
     }
-    if tins != "besteffort" {
-        let note = format!("the classes by DSCP of `{tins}` become one");
-        reading.approximated(line, note);
-    }
-    draft.isolation = BY_HOST.iter().find(|row| row.word == isolation);
-    let note = match draft.isolation {
-        Some(row) if row.flows => {
-            format!("hosts take turns by {}, and then the flows of a host", row.by)
-        }
-        Some(row) => format!("hosts take turns by {}, as flows do in fq-codel", row.by),
-        None => "flows take turns as in fq-codel, and hosts do not".to_owned(),
-    };
-    reading.approximated(line, note);
     finish(one, &draft);
     Some(())
 }
 
 /// Writes the queue and the overhead of a cake.
 fn finish(one: &mut Discipline, draft: &Draft) {
-    one.queue = match draft.isolation {
-        Some(row) if row.flows => {
-            vec![("dropper", quoted("isolate")), ("isolate", quoted(row.hash))]
-        }
-        Some(row) => vec![("dropper", quoted("fq-codel")), ("hash", quoted(row.hash))],
-        None => vec![("dropper", quoted("fq-codel"))],
-    };
+    one.queue = vec![("dropper", quoted("cake"))];
+    one.queue.extend((draft.tins != TINS[0]).then(|| ("tins", quoted(draft.tins))));
+    let is_default = ISOLATIONS.last() == Some(&draft.isolation);
+    one.queue.extend((!is_default).then(|| ("hash", quoted(draft.isolation))));
+    one.queue.extend((one.rate == 0).then(|| ("unlimited", "true".to_owned())));
     if let Some(interval) = draft.interval {
-        one.queue.push(("target", duration((interval / 20).max(1))));
-        one.queue.push(("interval", duration(interval.max(1))));
+        one.queue.push(("target", duration((interval / 20).max(1000))));
+        one.queue.push(("interval", duration(interval.max(1000))));
     }
     one.queue.extend(draft.memory.map(|memory| ("memory", bytes(memory))));
+    one.queue.extend(draft.washes.then(|| ("wash", "true".to_owned())));
     if draft.raw {
         one.overhead.bytes = 0;
     }
@@ -138,38 +129,10 @@ fn framing(one: &mut Discipline, draft: &mut Draft, kind: &LinkKind) {
 
 /// cake counts its overhead from the IP packet, Weir from the frame.
 const ETHERNET_HEADER: i64 = 14;
-/// A way in which hosts take turns.
-struct Isolation {
-    /// The word of cake.
-    word: &'static str,
-    /// The value of `hash`, or of `isolate` where flows take turns as well.
-    hash: &'static str,
-    /// The address of a host, in a note.
-    by: &'static str,
-    /// Whether the flows of a host take turns as well.
-    flows: bool,
-}
-
-/// The words of cake that Weir can follow.
-const BY_HOST: [Isolation; 5] = [
-    Isolation { word: "srchost", hash: "srcaddr", by: "source", flows: false },
-    Isolation { word: "dsthost", hash: "dstaddr", by: "destination", flows: false },
-    Isolation {
-        word: "hosts",
-        hash: "srcaddr,dstaddr",
-        by: "source and destination",
-        flows: false,
-    },
-    Isolation { word: "dual-srchost", hash: "flows within srcaddr", by: "source", flows: true },
-    Isolation {
-        word: "dual-dsthost",
-        hash: "flows within dstaddr",
-        by: "destination",
-        flows: true,
-    },
-];
-const TINS: [&str; 5] = ["besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8"];
-/// The words for `CAKE_FLOW_NONE` and what follows it, in the order of the kernel's numbers.
+/// The first is the default.
+const TINS: [&str; 5] = ["diffserv3", "besteffort", "precedence", "diffserv4", "diffserv8"];
+/// The words for `CAKE_FLOW_NONE` and what follows it, in the order of the kernel's numbers; the
+/// last is the default.
 pub(super) const ISOLATIONS: [&str; 8] = [
     "flowblind",
     "srchost",
@@ -180,25 +143,17 @@ pub(super) const ISOLATIONS: [&str; 8] = [
     "dual-dsthost",
     "triple-isolate",
 ];
-/// Options without a value.
-const PLAIN: [&str; 13] = [
-    "unlimited",
-    "nat",
-    "nonat",
-    "wash",
-    "nowash",
-    "split-gso",
-    "no-split-gso",
-    "ack-filter",
-    "ack-filter-aggressive",
-    "no-ack-filter",
-    "ingress",
-    "egress",
-    "autorate-ingress",
+/// Options without a value that change nothing.
+const PLAIN: [&str; 6] =
+    ["unlimited", "nonat", "split-gso", "no-split-gso", "no-ack-filter", "egress"];
+/// Options that ask for what Weir does not have, and why not.
+const LOSSES: [(&str, &str); 5] = [
+    ("nat", "hosts are those of the packet's own addresses"),
+    ("ack-filter", "no queue looks into waiting packets"),
+    ("ack-filter-aggressive", "no queue looks into waiting packets"),
+    ("ingress", "dropped packets cost the line nothing"),
+    ("autorate-ingress", "the rate is what the policy says"),
 ];
-/// The options among these that change something that Weir does not have.
-const LOSSES: [&str; 6] =
-    ["nat", "wash", "ack-filter", "ack-filter-aggressive", "ingress", "autorate-ingress"];
 /// Names of round trips, in nanoseconds.
 const ROUND_TRIPS: [(&str, u64); 8] = [
     ("datacentre", 100_000),

@@ -740,9 +740,8 @@ const SFQ_DEPTH_MAX: u64 = 127;
 const FLOWS_MAX: u64 = 65_536;
 const QUANTUM_MAX: u64 = 1 << 20;
 const MEMORY_MAX: u64 = 1 << 31;
-pub(super) const PRIORITY_MAP: &str =
-    "`priomap` sorts by the sender's priority, which Weir does not see: packets that no filter \
-     takes go to the band of ordinary packets";
+pub(super) const PRIORITY_MAP: &str = "`priomap` sorts by the sender's priority, which Weir does \
+     not see: packets that no filter takes go to the band of ordinary packets";
 const DROPS_ALL: &str = "the kernel drops every packet at a limit of 0; Weir has no limit below 1";
 pub(super) const A_RATE: &str = "a rate such as 10mbit";
 pub(super) const A_SIZE: &str = "a size such as 15k";

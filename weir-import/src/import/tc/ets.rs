@@ -17,7 +17,9 @@ pub(super) fn read(
     while let Some(word) = words.take() {
         match word.text.as_str() {
             "bands" => bands = words.value("a number of bands from 1 to 16", some, reading)?,
-            "strict" => one.strict = words.value("a number of bands from 1 to 16", some, reading)?,
+            "strict" => {
+                one.strict = words.value("a number of bands from 1 to 16", some, reading)?
+            }
             "quanta" => one.quanta = numbers(words, 1),
             "priomap" => map = numbers(words, 0),
             other => {

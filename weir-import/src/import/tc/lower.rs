@@ -125,7 +125,7 @@ fn scheduler(
     let with_classes = ["prio", "ets", "drr", "qfq", "htb", "hfsc", "cbq"];
     let classful = with_classes.contains(&inner.kind.kind.as_str());
     if !classful {
-        let queue = inner.kind.queue.clone();
+        let queue = queue_below(&inner.kind);
         return (Discipline { queue, ..discipline }, root.handle.0);
     }
     let note = "the link paces each packet at the rate: the bucket is left out";
@@ -509,14 +509,17 @@ fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mu
             reading.lost(qdisc.line, "its parent is not a class of the root discipline");
             continue;
         };
-        if qdisc.kind.kind == "tbf" && ["htb", "hfsc"].contains(&sketch.scheduler) {
+        let is_cake = qdisc.kind.kind == "cake" && qdisc.kind.rate > 0;
+        let limits = qdisc.kind.kind == "tbf" || is_cake;
+        if limits && ["htb", "hfsc"].contains(&sketch.scheduler) {
             let is_htb = sketch.scheduler == "htb";
             let class = &mut sketch.classes[at];
-            class.queue.clone_from(&qdisc.kind.queue);
+            class.queue = queue_below(&qdisc.kind);
             let (lower, limit): (fn(&mut _, _), _) =
                 if is_htb { (lower_to, "ceiling") } else { (limit_to, "upper limit") };
             lower(class, qdisc.kind.rate);
-            let note = format!("the bucket below the class is the {limit} of the class");
+            let what = if is_cake { "rate of the cake" } else { "bucket" };
+            let note = format!("the {what} below the class is the {limit} of the class");
             reading.approximated(qdisc.line, note);
             continue;
         }
@@ -526,11 +529,21 @@ fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mu
             reading.lost(qdisc.line, why);
             continue;
         }
-        if qdisc.kind.kind == "cake" && qdisc.kind.rate > 0 {
-            reading.approximated(qdisc.line, "its `bandwidth` is left out below a class");
+        if is_cake {
+            reading.approximated(qdisc.line, "its `bandwidth` holds nothing back below a class");
         }
-        sketch.classes[at].queue.clone_from(&qdisc.kind.queue);
+        sketch.classes[at].queue = queue_below(&qdisc.kind);
     }
+}
+
+/// Returns the queue of a discipline that is below a class or a bucket: a cake there knows its own
+/// rate.
+fn queue_below(discipline: &Discipline) -> Vec<Key> {
+    let mut queue = discipline.queue.clone();
+    if discipline.kind == "cake" && discipline.rate > 0 {
+        queue.push(("rate", rate_value(discipline.rate)));
+    }
+    queue
 }
 
 /// Lowers the rate and the ceiling of a class of htb to a rate.

@@ -4,7 +4,7 @@
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted};
 use super::super::words::{Word, Words, decimal};
-use super::disciplines::{A_RATE, A_SIZE, A_TIME, bytes, duration, packets, size_u32, unsigned};
+use super::disciplines::{A_RATE, A_SIZE, A_TIME, duration, packets, size_u32, unsigned};
 use super::units::{rate, time};
 
 /// Reads `choke limit PACKETS bandwidth RATE ...`.
@@ -74,11 +74,7 @@ pub(in super::super) fn burst_of(weight: u64, min: u64, pause: u64) -> Option<(u
 }
 
 /// Reads `sfb`, in which tc counts times in milliseconds.
-pub(super) fn sfb(
-    waiting: u64,
-    words: &mut Words,
-    reading: &mut Reading,
-) -> Option<Vec<Key>> {
+pub(super) fn sfb(waiting: u64, words: &mut Words, reading: &mut Reading) -> Option<Vec<Key>> {
     let mut keys = vec![("dropper", quoted("sfb"))];
     let (mut limit, mut max, mut target) = (0, 0, 0);
     while let Some(word) = words.take() {
@@ -123,11 +119,7 @@ fn count(words: &mut Words, reading: &mut Reading) -> Option<String> {
 }
 
 /// Reads `dualpi2`.
-pub(super) fn dualpi2(
-    words: &mut Words,
-    line: LineId,
-    reading: &mut Reading,
-) -> Option<Vec<Key>> {
+pub(super) fn dualpi2(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
     let mut keys = vec![("dropper", quoted("dualpi2")), ("rules", quoted("linux"))];
     while let Some(word) = words.take() {
         let key = match word.text.as_str() {
@@ -149,9 +141,8 @@ pub(super) fn dualpi2(
                 ("step", duration(value))
             }
             "classic_protection" => {
-                let share = |text: &str| {
-                    unsigned(text.trim_end_matches('%')).filter(|share| *share <= 100)
-                };
+                let share =
+                    |text: &str| unsigned(text.trim_end_matches('%')).filter(|share| *share <= 100);
                 let share = words.value("a percentage", share, reading)?;
                 ("protection", share.to_string())
             }

@@ -20,7 +20,7 @@ use weir_sim::scenario::Scenario;
 use weir_sim::{read, run};
 use weir_trace::capacity::{Buffer, Capacity, End};
 
-/// What sets the rates.
+/// The rule that sets the rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contender {
     /// A controller of this name.

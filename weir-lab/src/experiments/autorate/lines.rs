@@ -16,7 +16,7 @@ pub struct Line {
 impl Line {
     fn of(name: String, whole: Capacity, start: u64) -> Option<Line> {
         let window = |start| {
-            let from = whole.clone().from_start(Duration::from_secs(start));
+            let from = whole.clone().starting_at(Duration::from_secs(start));
             from.window(LENGTH, End::Loop)
         };
         Some(Line { name, down: window(start)?, up: window(start + 30)? })

@@ -93,11 +93,13 @@ fn judged(all: &[Cells], way: Way) -> Vec<Row> {
         all.iter().map(|cells| cells[contender][way as usize].1).collect()
     };
     let (own, peer, oracle) = (of(0), of(1), of(Contender::ALL.len() - 1));
-    let parts = own.iter().zip(&oracle).map(|(own, oracle)| own.used / oracle.used.max(0.1) * 100.0);
+    let part = |(own, oracle): (&Cell, &Cell)| own.used / oracle.used.max(0.1) * 100.0;
+    let parts = own.iter().zip(&oracle).map(part);
     let late = own.iter().map(|cell| cell.delays[1]);
-    let better = own.iter().zip(&peer);
-    let wins = better.filter(|(own, peer)| own.used >= peer.used && own.delays[1] <= peer.delays[1]);
-    let wins = wins.count() as f64 * 100.0 / all.len().max(1) as f64;
+    let wins = |(own, peer): &(&Cell, &Cell)| {
+        own.used >= peer.used && own.delays[1] <= peer.delays[1]
+    };
+    let wins = own.iter().zip(&peer).filter(wins).count() as f64 * 100.0 / all.len().max(1) as f64;
     let limit = TARGET.as_nanos() as f64 / 1e6 + 5.0;
     let way = word(way);
     vec![

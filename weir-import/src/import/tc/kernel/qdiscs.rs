@@ -172,7 +172,7 @@ fn ets(own: &Attributes<'_>) -> String {
     for (kind, word) in [(3, " quanta"), (5, " priomap")] {
         let numbers = own.list(kind);
         text += if numbers.is_empty() { "" } else { word };
-        numbers.iter().for_each(|number| drop(write!(text, " {number}")));
+        numbers.iter().for_each(|number| text += &format!(" {number}"));
     }
     text
 }
@@ -354,7 +354,7 @@ const ROWS: &[(&str, u16, &str, Form)] = &[
     ("qfq", 1, "weight", Form::Plain),
     ("qfq", 2, "maxpkt", Form::Plain),
 ];
-/// What tc makes of a table of 31 halvings: between 256 and 512 of its parts a cell.
+/// The part of 31 halvings in a cell of tc's table, which is between 256 and 512.
 const CELLS: u64 = 384;
 /// `TC_LINKLAYER_ATM`.
 const ATM: u32 = 2;
