@@ -525,7 +525,7 @@ impl Bridge {
             worked |= lane.turn(turn, &mut self.pool, port);
         }
         if let Some(rates) = &mut self.rates {
-            rates.turn(now, &mut self.lanes, &self.watch);
+            rates.turn(now, &mut self.lanes, self.watch.reporter());
         }
         if self.taps.is_some() {
             Taps::hand_over(&mut self.taps, &mut self.lanes);

@@ -8,8 +8,7 @@
 use weir_autorate::{Autorate, Plan, Reason, Shaper, Step, Ticket, Way};
 use weir_core::units::{Duration, Instant, Rate};
 
-use super::watch::Watch;
-use crate::events::{About, Event, Kind};
+use crate::events::{About, Event, Kind, Reporter};
 use crate::lane::{Lane, LaneConfig};
 use crate::pool::FramePool;
 use crate::port::Received;
@@ -106,7 +105,7 @@ impl Rates {
     }
 
     /// Notes what left in a turn, and sets the rates if the interval is over.
-    pub fn turn(&mut self, now: Instant, lanes: &mut [Lane], watch: &Watch) {
+    pub fn turn(&mut self, now: Instant, lanes: &mut [Lane], reporter: Option<&Reporter>) {
         for lane in lanes.iter_mut() {
             self.note_left(lane);
         }
@@ -132,7 +131,7 @@ impl Rates {
                 let name = &lanes[varying.lane].labels().name;
                 let about = About { subject: name, detail: &text, ..About::default() };
                 let event = || Event::now(Kind::RateChanged, about);
-                watch.reporter().into_iter().for_each(|reporter| reporter.push(event()));
+                reporter.iter().for_each(|reporter| reporter.push(event()));
             }
         }
     }

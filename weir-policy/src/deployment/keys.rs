@@ -278,7 +278,7 @@ pub const AUTORATE: Keys = &[&[
     ),
 ]];
 
-/// The names of controllers.
+/// The names of the controllers of `weir_autorate`, in the order of its registry.
 const CONTROLLER_NAMES: [&str; CONTROLLERS.len()] = {
     let mut names = [""; CONTROLLERS.len()];
     let mut at = 0;
