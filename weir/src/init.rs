@@ -95,8 +95,7 @@ impl Rates {
             return String::new();
         }
         let kbit = |rate: Rate| format!("\"{} kbit/s\"", rate.bits_per_second() / 1000);
-        let (min, base, max) =
-            (self.part(1, SPREAD), self.usual, self.part(SPREAD, 1));
+        let (min, base, max) = (self.part(1, SPREAD), self.usual, self.part(SPREAD, 1));
         format!(
             "\n# The rate follows what the line carries; docs/guide/variable.md explains it.\n\
              [direction.@.autorate]\nmin = {}\nbase = {}\nmax = {}\n",

@@ -96,9 +96,8 @@ fn judged(all: &[Cells], way: Way) -> Vec<Row> {
     let part = |(own, oracle): (&Cell, &Cell)| own.used / oracle.used.max(0.1) * 100.0;
     let parts = own.iter().zip(&oracle).map(part);
     let late = own.iter().map(|cell| cell.delays[1]);
-    let wins = |(own, peer): &(&Cell, &Cell)| {
-        own.used >= peer.used && own.delays[1] <= peer.delays[1]
-    };
+    let wins =
+        |(own, peer): &(&Cell, &Cell)| own.used >= peer.used && own.delays[1] <= peer.delays[1];
     let wins = own.iter().zip(&peer).filter(wins).count() as f64 * 100.0 / all.len().max(1) as f64;
     let limit = TARGET.as_nanos() as f64 / 1e6 + 5.0;
     let way = word(way);
