@@ -17,7 +17,7 @@ use crate::units::{Duration, Instant};
 pub(super) struct Terms {
     pub target: Duration,
     pub interval: Duration,
-    /// What a full packet takes at the rate of the tin.
+    /// The time of a full packet at the rate of the tin.
     pub full_packet: Duration,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Cobalt {
     dropping: bool,
 }
 
-/// What is done with a packet; BLUE may drop one that CoDel marks.
+/// The decision on a packet; BLUE may drop one that CoDel marks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Judgement {
     pub mark: bool,
@@ -175,8 +175,8 @@ const fn roots() -> [u32; 16] {
 const ROOTS: [u32; 16] = roots();
 /// Packets that waited for so many full packets are not late, however short the target is.
 const FULL_PACKETS: u64 = 4;
-/// What the probability gains when the leaf is full, 1/256, and loses when the flow is empty,
-/// 1/4096, once a target.
+/// The probability gains 1/256 when the leaf is full and loses 1/4096 when the flow is empty, once a
+/// target.
 const BLUE_RISE: u32 = 1 << 24;
 const BLUE_FALL: u32 = 1 << 20;
 /// Bound: drops that are forgotten at once; a flow that returns after more has a new start.
