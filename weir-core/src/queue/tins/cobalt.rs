@@ -204,7 +204,8 @@ mod tests {
         for ms in span {
             let now = Instant::from_nanos(ms * 1_000_000);
             let arrived = now.before(Duration::from_millis(waited));
-            let first = Candidate { length: Bytes::new(1000), arrived, traffic_class: class };
+            let first =
+                Candidate { length: Bytes::new(1000), arrived, traffic_class: class, flow: 1 };
             let judgement = cobalt.judge(&TERMS, now, first, &mut random);
             assert!(!judgement.mark || class & 0b11 != 0, "only markable packets are marked");
             if judgement.mark || judgement.drop {
@@ -245,7 +246,7 @@ mod tests {
         for ms in 0..1000 {
             let now = Instant::from_nanos((1000 + ms) * 1_000_000);
             let arrived = now.before(Duration::from_millis(40));
-            let first = Candidate { length: Bytes::new(1000), arrived, traffic_class: 0 };
+            let first = Candidate { length: Bytes::new(1000), arrived, traffic_class: 0, flow: 1 };
             let judgement = cobalt.judge(&slow, now, first, &mut Random::new(1, 0));
             assert_eq!(judgement, Judgement::default());
         }
@@ -265,7 +266,8 @@ mod tests {
         let mut lost = 0;
         let mut random = Random::new(1, 0);
         for ms in 200..2200 {
-            let first = Candidate { length: Bytes::new(9), arrived: at(ms), traffic_class: 0b10 };
+            let first =
+                Candidate { length: Bytes::new(9), arrived: at(ms), traffic_class: 0b10, flow: 1 };
             lost += u32::from(cobalt.judge(&TERMS, at(ms), first, &mut random).drop);
         }
         assert!((100..170).contains(&lost), "{lost} of 2000");
@@ -288,7 +290,8 @@ mod tests {
         }
         assert_eq!((ROOTS[0], ROOTS[1]), (u32::MAX, u32::MAX));
         let mut cobalt = Cobalt { count: u32::MAX, inverse_root: 1, ..Cobalt::default() };
-        let first = Candidate { length: Bytes::ZERO, arrived: Instant::ZERO, traffic_class: 0 };
+        let first =
+            Candidate { length: Bytes::ZERO, arrived: Instant::ZERO, traffic_class: 0, flow: 1 };
         cobalt.judge(&TERMS, Instant::MAX, first, &mut Random::new(0, 0));
         cobalt.found_empty(&TERMS, Instant::MAX);
     }
