@@ -175,8 +175,8 @@ const fn roots() -> [u32; 16] {
 const ROOTS: [u32; 16] = roots();
 /// Packets that waited for so many full packets are not late, however short the target is.
 const FULL_PACKETS: u64 = 4;
-/// The probability gains 1/256 when the leaf is full and loses 1/4096 when the flow is empty, once a
-/// target.
+/// The probability gains 1/256 when the leaf is full and loses 1/4096 when the flow is empty, once
+/// a target.
 const BLUE_RISE: u32 = 1 << 24;
 const BLUE_FALL: u32 = 1 << 20;
 /// Bound: drops that are forgotten at once; a flow that returns after more has a new start.
