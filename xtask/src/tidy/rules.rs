@@ -318,7 +318,7 @@ pub const CIRCLES: &[Circle] = &[
         files: 4,
         reason: "one parser: each layer goes on with the one inside it",
     },
-    Circle { first: "weir-core/src/queue/droppers.rs", files: 6, reason: FOLDER },
+    Circle { first: "weir-core/src/queue/droppers.rs", files: 8, reason: FOLDER },
     Circle {
         first: "weir-core/src/sched/cbq_altq/rounds.rs",
         files: 2,
@@ -602,6 +602,8 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
         "weir-core/src/queue/longest",
         "its source is the file of a scheduler whose name ends in another's",
     ),
+    ("weir-core/src/queue/isolate.rs", "a source of it is the file of another discipline"),
+    ("weir-autorate/src/", "another program's name holds that of a dropper"),
     ("weir-core/src/queue/mod.rs", "the short key of a class has its dropper's name"),
     ("weir/src/schema/about.rs", "the short key of a class has its dropper's name"),
     ("weir-core/src/queue/fq_codel.rs", "it is CoDel for each flow, and is named so"),

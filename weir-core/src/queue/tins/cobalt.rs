@@ -17,7 +17,7 @@ use crate::units::{Duration, Instant};
 pub(super) struct Terms {
     pub target: Duration,
     pub interval: Duration,
-    /// What a full packet takes at the rate of the tin.
+    /// The time of a full packet at the rate of the tin.
     pub full_packet: Duration,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Cobalt {
     dropping: bool,
 }
 
-/// What is done with a packet; BLUE may drop one that CoDel marks.
+/// The decision on a packet; BLUE may drop one that CoDel marks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Judgement {
     pub mark: bool,
@@ -175,8 +175,8 @@ const fn roots() -> [u32; 16] {
 const ROOTS: [u32; 16] = roots();
 /// Packets that waited for so many full packets are not late, however short the target is.
 const FULL_PACKETS: u64 = 4;
-/// What the probability gains when the leaf is full, 1/256, and loses when the flow is empty,
-/// 1/4096, once a target.
+/// The probability gains 1/256 when the leaf is full and loses 1/4096 when the flow is empty, once
+/// a target.
 const BLUE_RISE: u32 = 1 << 24;
 const BLUE_FALL: u32 = 1 << 20;
 /// Bound: drops that are forgotten at once; a flow that returns after more has a new start.
@@ -205,7 +205,7 @@ mod tests {
             let now = Instant::from_nanos(ms * 1_000_000);
             let arrived = now.before(Duration::from_millis(waited));
             let first =
-                Candidate { length: Bytes::new(1000), arrived, traffic_class: class, flow: 0 };
+                Candidate { length: Bytes::new(1000), arrived, traffic_class: class, flow: 1 };
             let judgement = cobalt.judge(&TERMS, now, first, &mut random);
             assert!(!judgement.mark || class & 0b11 != 0, "only markable packets are marked");
             if judgement.mark || judgement.drop {
@@ -246,7 +246,7 @@ mod tests {
         for ms in 0..1000 {
             let now = Instant::from_nanos((1000 + ms) * 1_000_000);
             let arrived = now.before(Duration::from_millis(40));
-            let first = Candidate { length: Bytes::new(1000), arrived, traffic_class: 0, flow: 0 };
+            let first = Candidate { length: Bytes::new(1000), arrived, traffic_class: 0, flow: 1 };
             let judgement = cobalt.judge(&slow, now, first, &mut Random::new(1, 0));
             assert_eq!(judgement, Judgement::default());
         }
@@ -267,7 +267,7 @@ mod tests {
         let mut random = Random::new(1, 0);
         for ms in 200..2200 {
             let first =
-                Candidate { length: Bytes::new(9), arrived: at(ms), traffic_class: 0b10, flow: 0 };
+                Candidate { length: Bytes::new(9), arrived: at(ms), traffic_class: 0b10, flow: 1 };
             lost += u32::from(cobalt.judge(&TERMS, at(ms), first, &mut random).drop);
         }
         assert!((100..170).contains(&lost), "{lost} of 2000");
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!((ROOTS[0], ROOTS[1]), (u32::MAX, u32::MAX));
         let mut cobalt = Cobalt { count: u32::MAX, inverse_root: 1, ..Cobalt::default() };
         let first =
-            Candidate { length: Bytes::ZERO, arrived: Instant::ZERO, traffic_class: 0, flow: 0 };
+            Candidate { length: Bytes::ZERO, arrived: Instant::ZERO, traffic_class: 0, flow: 1 };
         cobalt.judge(&TERMS, Instant::MAX, first, &mut Random::new(0, 0));
         cobalt.found_empty(&TERMS, Instant::MAX);
     }

@@ -104,7 +104,7 @@ const fn table(rest: u8, rows: &[(u8, &[u8])]) -> [u8; CODES] {
 
 /// The number of values of a DSCP.
 const CODES: usize = 64;
-/// Bound: tins of a leaf.
+/// Bound: tins of a leaf; a policy names one of five tables, and none has more.
 pub(super) const TINS_MAX: usize = 8;
 
 /// Bulk: LE and CS1. Voice: the old bit for low delay, VA, EF, CS6, CS7.

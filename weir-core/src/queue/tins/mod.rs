@@ -83,7 +83,7 @@ pub(super) struct Tins {
     buffered: u64,
 }
 
-/// One tin.
+/// The clock of a tin, its tables, and who waits in it.
 struct Tin {
     terms: Terms,
     /// Bytes that a flow may send in its turn, if its hosts have no other.
@@ -224,7 +224,7 @@ impl Tins {
             0 => self.add_flow(flows, Member { tin, place, ..Member::default() }),
             number => number,
         };
-        *self.tins[usize::from(tin)].flows.get_mut(place) = Way { tag, flow: number };
+        *self.tins[usize::from(tin)].flows.entry(place) = Way { tag, flow: number };
         self.set_hosts(number, host);
         number
     }
@@ -243,11 +243,11 @@ impl Tins {
             let (Some(half), table) = (half, &mut tin.sides[side]) else { continue };
             let tag = self.plan.hash(half);
             if is_counted {
-                table.get_mut(member.hosts[side]).flows -= 1;
+                table.entry(member.hosts[side]).flows -= 1;
             }
             let found = table.find(tag, |busy| busy.tag == tag, |busy| busy.flows == 0);
             let (Found::Own(place) | Found::Free(place) | Found::Taken(place)) = found;
-            let busy = table.get_mut(place);
+            let busy = table.entry(place);
             busy.tag = tag;
             busy.flows += u32::from(is_counted);
             member.hosts[side] = place;
@@ -266,7 +266,7 @@ impl Tins {
         let member = &self.members[flow as usize];
         let tin = &mut self.tins[usize::from(member.tin)];
         for (table, &place) in tin.sides.iter_mut().zip(&member.hosts).take(sides) {
-            let flows = &mut table.get_mut(place).flows;
+            let flows = &mut table.entry(place).flows;
             debug_assert!(more || *flows > 0, "a host counts its bulk flows");
             *flows = if more { *flows + 1 } else { *flows - 1 };
         }
@@ -605,7 +605,7 @@ impl Tins {
             }
             let member = Member { tin: tin as u8, place, ..Member::default() };
             let flow = self.add_flow(flows, member);
-            *self.tins[tin].flows.get_mut(place) = Way { tag, flow };
+            *self.tins[tin].flows.entry(place) = Way { tag, flow };
         }
         Ok(())
     }
@@ -765,7 +765,7 @@ pub(super) fn memory(rate: Option<Rate>, interval: Duration) -> Bytes {
     Bytes::new((bytes.min(u128::from(MEMORY_UNLIMITED)) as u64).max(MEMORY_MIN))
 }
 
-/// What Linux leaves free in front of a frame, and writes behind it.
+/// Bytes that Linux leaves free in front of a frame, and writes behind it.
 const HEADROOM: u64 = 16;
 const BEHIND: u64 = 320;
 const DESCRIPTOR: u64 = 256;

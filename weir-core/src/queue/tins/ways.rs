@@ -13,7 +13,7 @@ pub(super) struct Ways<T> {
     sets: Vec<[T; WAYS]>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     /// The place that this hash has.
@@ -64,7 +64,7 @@ impl<T: Copy + Default> Ways<T> {
 
     /// Returns the entry of a place for mutation.
     #[inline]
-    pub(super) fn get_mut(&mut self, place: u16) -> &mut T {
+    pub(super) fn entry(&mut self, place: u16) -> &mut T {
         let number = &mut self.numbers[usize::from(place) / WAYS];
         if *number == 0 {
             self.sets.push([T::default(); WAYS]);
@@ -113,7 +113,7 @@ impl<T: State + Copy + Default> State for Ways<T> {
     }
 }
 
-/// Bound: places of a table.
+/// Bound: places of a table; a flow beyond shares the queue of another, and a host its count.
 pub(in super::super) const PLACES: usize = 1024;
 /// Places of a set.
 const WAYS: usize = 8;
@@ -133,7 +133,7 @@ mod tests {
             .map(|number| {
                 let found = find(&ways, hash(number));
                 if let Found::Free(place) = found {
-                    *ways.get_mut(place) = hash(number);
+                    *ways.entry(place) = hash(number);
                 }
                 found
             })
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(places, expected, "from the own place on, round the set");
         assert_eq!(find(&ways, hash(9)), Found::Taken(21));
         assert_eq!(find(&ways, hash(4)), Found::Own(16));
-        *ways.get_mut(19) = 0;
+        *ways.entry(19) = 0;
         assert_eq!(find(&ways, hash(9)), Found::Free(19));
         assert_eq!(find(&ways, 5), Found::Free(5));
     }
@@ -151,7 +151,7 @@ mod tests {
     fn a_checkpoint_gives_the_same_table() {
         let mut ways: Ways<u32> = Ways::new();
         for place in [1000, 3, 7, 512, 513] {
-            *ways.get_mut(place) = u32::from(place) + 5;
+            *ways.entry(place) = u32::from(place) + 5;
         }
         let mut bytes = Writer::new();
         ways.save(&mut bytes);

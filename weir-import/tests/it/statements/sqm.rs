@@ -47,13 +47,13 @@ fn scripts_of_sqm() {
             (
                 "config queue\n\toption script piece_of_cake.qos",
                 CLOSE,
-                "`nat` is left out; flows take turns as in fq-codel",
-                "rate = '9 Mbit/s'; scheduler = 'fifo'; overhead = { bytes = 20 }; ; [class.all]; queue = { dropper = 'fq-codel' }; ",
+                "`nat` is left out",
+                "rate = '9 Mbit/s'; scheduler = 'fifo'; overhead = { bytes = 20 }; ; [class.all]; queue = { dropper = 'cake', tins = 'besteffort' }; ",
             ),
             (
                 "config queue\n\toption script layer_cake.qos",
                 CLOSE,
-                "classes by DSCP of `diffserv3`",
+                "`nat` is left out",
                 "rate = '9 Mbit/s'",
             ),
             (

@@ -10,15 +10,15 @@ fn sections_of_disciplines_alone() {
         &[
             (
                 "[CAKE]\nBandwidth=40M\nOverheadBytes=38\nPriorityQueueingPreset=besteffort\nRTTSec=50ms",
-                CLOSE,
-                "hosts do not",
-                "# Interface eth0; [link]; rate = '40 Mbit/s'; scheduler = 'fifo'; overhead = { bytes = 24 }; ; [class.all]; queue = { dropper = 'fq-codel', target = '2500 us', interval = '50 ms' }; ",
+                KEPT,
+                "",
+                "# Interface eth0; [link]; rate = '40 Mbit/s'; scheduler = 'fifo'; overhead = { bytes = 24 }; ; [class.all]; queue = { dropper = 'cake', tins = 'besteffort', target = '2500 us', interval = '50 ms' }; ",
             ),
             (
                 "[CAKE]\nBandwidth=40M\nFlowIsolationMode=dual-dst-host\nNAT=yes",
                 CLOSE,
                 "`nat` is left out",
-                "isolate = 'flows within dstaddr'",
+                "hash = 'dual-dsthost'",
             ),
             (
                 "[TokenBucketFilter]\nRate=5M\nBurstBytes=15K\nLimitBytes=30000",
