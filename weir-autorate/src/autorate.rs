@@ -32,7 +32,7 @@ pub struct Step {
     pub reason: Reason,
     /// For how long the delay has been above the target.
     pub above: Duration,
-    /// What was measured.
+    /// The measurement that it rests on.
     pub measure: Measure,
 }
 

@@ -104,7 +104,9 @@ const fn capped(nanos: u128) -> Duration {
 const WHOLE_BITS: u32 = 40;
 const WHOLE: u64 = 1 << WHOLE_BITS;
 
-state!(SchedulerClock { since, shown, rate; kept: planned, speed; check: SchedulerClock::is_sound });
+state!(SchedulerClock {
+    since, shown, rate; kept: planned, speed; check: SchedulerClock::is_sound
+});
 
 #[cfg(test)]
 mod tests {

@@ -218,7 +218,7 @@ fn first_of(departure: &Departure) -> FrameId {
     FrameId(departure.handle.0)
 }
 
-/// What became of the frames of one call.
+/// The frames of one call: how many there were, and how far the port came.
 struct Batch {
     offered: usize,
     taken: usize,

@@ -175,7 +175,7 @@ impl Direction {
     }
 }
 
-/// What becomes of super-packets, which a sender or a card leaves to be cut into frames.
+/// The treatment of super-packets, which a sender or a card leaves to be cut into frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SuperPackets {
     /// Each frame is decided by itself.

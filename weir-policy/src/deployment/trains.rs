@@ -1,8 +1,8 @@
 //! Which super-packets pass a direction whole.
 //!
-//! A train of frames that passes as one packet cannot be overtaken in its midst. So with `auto` only
-//! such pass whole as take less than a millisecond at the rate of their class, guaranteed or, where
-//! it has none, the line's. A meter's bucket counts frames: what it would police is cut.
+//! A train of frames that passes as one packet cannot be overtaken in its midst. So with `auto`
+//! only such pass whole as take less than a millisecond at the rate of their class, guaranteed or,
+//! where it has none, the line's. A meter's bucket counts frames: what it would police is cut.
 
 use super::SuperPackets;
 use crate::calculus;

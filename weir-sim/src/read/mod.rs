@@ -97,8 +97,7 @@ fn parse_as(
             Some(_) => refuse_keys_of_one_link(top, report),
             None => {
                 let node = top.required("policy", report);
-                let read = |node| policies.read(&node, report);
-                instead.cloned().or_else(|| node.and_then(read))
+                instead.cloned().or_else(|| node.and_then(|node| policies.read(&node, report)))
             }
         };
         let times = times(top, report);
