@@ -22,7 +22,7 @@ scheduler = "drr"
 
 [class.rest]
 default = true
-queue = { dropper = "fq_codel" }
+queue = { dropper = "fq-codel" }
 "#;
 
 const VARIES: &str = r#"
