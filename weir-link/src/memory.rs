@@ -241,8 +241,8 @@ const READ_BYTES: u64 = 4096;
 const STATUS_BYTES: u64 = 4096;
 /// A class in the snapshots for readers, and in the windows that are computed of them, from the
 /// start and once it has counted a packet.
-const IDLE_BYTES: u64 = 512;
-const COUNTS_BYTES: u64 = 1536;
+const IDLE_BYTES: u64 = 320;
+const COUNTS_BYTES: u64 = 1024;
 /// Its histograms of delays: in the lane, in two snapshots, in the one before these, and parts of
 /// ten seconds.
 const DELAYS_BYTES: u64 = 48 << 10;

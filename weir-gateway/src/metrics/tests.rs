@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use weir_link::status::{Amount, Delays};
+use weir_link::status::{Amount, AutorateStatus, Delays};
 
 /// A link with a class of this name.
 fn text(class: &str) -> String {
@@ -19,6 +19,7 @@ fn text(class: &str) -> String {
         name: "up".to_owned(),
         classes: vec![class.clone(), ClassStatus { name: "rest".to_owned(), ..class }],
         left_out: 5,
+        autorate: Some(AutorateStatus { delay_us: Some(9e3), ..AutorateStatus::default() }),
         ..LaneStatus::default()
     };
     let port = PortStatus {

@@ -117,7 +117,7 @@ fn traces_are_values_as_others() {
     let [slow, fast] = [&rows[&0], &rows[&1]].map(|done| {
         done.values.iter().map(|value| value.expect("it is measured")).collect::<Vec<_>>()
     });
-    assert!(slow[0] > 0.9 && fast[0] < 0.3, "{} {}", slow[0], fast[0]);
+    assert!(slow[0] > 0.8 && fast[0] < 0.3, "{} {}", slow[0], fast[0]);
     assert!(slow[1] > 0.05 && fast[1] < 0.01, "{} {}", slow[1], fast[1]);
     assert!(slow[2] > 0.0 && fast[2] == 0.0);
     assert!(slow[3] > fast[3]);
@@ -375,7 +375,7 @@ fn a_link_of_a_network_has_values_and_figures_of_its_own() {
     let rows = [
         ("voice.rate", "no class `voice` at its main outlet; write `link.NAME.CLASS`"),
         ("link.wan.rate", "its classes have the others"),
-        ("link.wan.bulk.utilisation", "only a link has a utilisation"),
+        ("link.wan.bulk.utilisation", "only a link has this figure"),
         ("bulk.utilisation", "a class others"),
     ];
     for (metric, why) in rows {
