@@ -32,7 +32,7 @@ pub struct Step {
     pub reason: Reason,
     /// For how long the delay has been above the target.
     pub above: Duration,
-    /// What was measured.
+    /// The measure by which it was decided.
     pub measure: Measure,
 }
 
