@@ -610,6 +610,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir/src/schema/about.rs", "the short key of a class has its dropper's name"),
     ("weir-core/src/queue/fq_codel.rs", "it is CoDel for each flow, and is named so"),
     ("weir-core/src/sched/fq_codel.rs", "its name holds that of a dropper"),
+    ("weir-autorate/src/controller", "the program cake-autorate has a dropper's name in its own"),
     ("weir-core/src/event.rs", "a reason for drops may have the name of its dropper"),
     ("weir-core/src/queue/red_altq.rs", "ALTQ's word for a forced drop of what arrives"),
     ("weir-core/src/police", "a colour of packets has a dropper's name"),
