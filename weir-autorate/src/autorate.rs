@@ -32,11 +32,7 @@ pub struct Step {
     pub reason: Reason,
     /// For how long the delay has been above the target.
     pub above: Duration,
-<<<<<<< HEAD
-    /// The measurement that it rests on.
-=======
     /// The measure by which it was decided.
->>>>>>> 9c8d3815a689380da6c665bb675cead2c20da6c9
     pub measure: Measure,
 }
 

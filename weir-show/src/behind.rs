@@ -89,7 +89,8 @@ mod tests {
         let Content::Plots(plots) = part.content else { panic!("it has plots") };
         let series = |plot: usize, name: &str| {
             let found = plots[plot].series.iter().find(|series| series.name == name);
-            found.expect("it is drawn").points.clone()
+            let points = found.expect("it is drawn").points.iter();
+            points.map(|(at, value)| (*at, (value * 1e6).round() / 1e6)).collect::<Vec<_>>()
         };
         assert_eq!(series(0, CAPACITY), [(0.0, 2.0), (0.5, 1.0)]);
         assert_eq!(series(0, USED), [(0.0, 1.6), (0.5, 1.0)]);

@@ -51,7 +51,7 @@ fn wrong_values_of_the_file_are_named() {
         (
             "duration_max = 3",
             "W010 the file has no key `duration_max`; it has `policy`, `duration`, `warmup`, \
-                `delay`, `start_jitter`, `processing_jitter`, `seed`, `name`, `source`, `change`",
+                `delay`, `start_jitter`, `processing_jitter`, `seed`, `name`, `behind`, `source`, `change`",
         ),
         ("policy = true", "W012 `policy` of the file: is true or false, not a text"),
     ]);
