@@ -60,7 +60,7 @@ struct Play {
     /// The packets that wait in each leaf, in order.
     leaves: Vec<Waiting>,
     /// Leaves with flow queues: they preserve order in each flow only.
-    apart: Vec<bool>,
+    apart: Vec<Apart>,
     /// Whether some leaf ever had flow queues. Then packets that arrived at one instant may have
     /// changed places.
     ever_apart: bool,
@@ -77,6 +77,16 @@ struct Row {
     flow: u32,
 }
 
+/// Which packets of a leaf may overtake each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Apart {
+    None,
+    /// Those of different flows.
+    Flows,
+    /// Also those of one flow, by their traffic classes, which meters may change.
+    Classes,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Waits,
@@ -91,7 +101,7 @@ impl Play {
         let apart = flows_apart(&plan);
         let is_driver = draw.one_in(4);
         Some(Self {
-            ever_apart: apart.contains(&true),
+            ever_apart: apart.iter().any(|one| *one != Apart::None),
             apart,
             single: build(),
             served: (!is_driver).then(build),
@@ -218,8 +228,12 @@ impl Play {
         let row = waiting.remove(place.expect("only a waiting packet leaves, and once"));
         let flow = row.expect("its place was just found").flow;
         assert!(self.ever_apart || place == Some(0), "a departing packet was first in its leaf");
-        let goes_after =
-            |row: &Row| row.arrived >= arrived || (self.apart[leaf.index()] && row.flow != flow);
+        let is_apart = |row: &Row| match self.apart[leaf.index()] {
+            Apart::None => false,
+            Apart::Flows => row.flow != flow,
+            Apart::Classes => true,
+        };
+        let goes_after = |row: &Row| row.arrived >= arrived || is_apart(row);
         assert!(waiting.iter().all(goes_after), "a departing packet was first in its leaf or flow");
         self.fates[handle.0 as usize] = Fate::Left;
         if self.served.is_some() {
@@ -325,7 +339,7 @@ impl Play {
         self.due = self.now;
         self.leaves = moved(&self.leaves, [&self.plan.tree, &to.tree], heir);
         self.apart = flows_apart(&to);
-        self.ever_apart |= self.apart.contains(&true);
+        self.ever_apart |= self.apart.iter().any(|one| *one != Apart::None);
         self.plan = to;
         self.take_dropped();
         self.check_served();
@@ -376,9 +390,14 @@ fn moved(old: &[Waiting], [from, to]: [&Tree; 2], heir: LeafId) -> Vec<Waiting> 
     new
 }
 
-/// Returns which leaves of a plan have flow queues.
-fn flows_apart(plan: &LinkPlan) -> Vec<bool> {
-    plan.queues.iter().map(|queue| dropper_of(queue, &plan.tree).flows().is_some()).collect()
+/// Returns which packets of each leaf of a plan may overtake each other.
+fn flows_apart(plan: &LinkPlan) -> Vec<Apart> {
+    let apart = |queue| match dropper_of(queue, &plan.tree).flows() {
+        None => Apart::None,
+        Some(flows) if flows.separates_classes() => Apart::Classes,
+        Some(_) => Apart::Flows,
+    };
+    plan.queues.iter().map(apart).collect()
 }
 
 /// Draws a usual length, or one at an end of the range of ports.

@@ -153,6 +153,12 @@ impl FlowQueues {
         (self.room.queues, hosts)
     }
 
+    /// Returns whether packets of one flow may overtake each other where their traffic classes
+    /// differ: these lead to queues of their own.
+    pub fn separates_classes(&self) -> bool {
+        matches!(self.room.order, Order::Pair(_) | Order::Tins(_))
+    }
+
     /// Lets the next packet pass the flows by: none waits, and Linux would send it unseen.
     pub(super) fn pass_by(&mut self) {
         debug_assert_eq!(self.held.packets, 0, "only an empty queue is passed by");
