@@ -2,8 +2,9 @@
 //!
 //! Down quickly, and by what was measured: to what came through the modem, less what empties its
 //! queue within [`DRAIN`]. Up slowly, and only while the link is the bottleneck: nothing is learned
-//! from a rate that nobody needs. Up to the *knee*, the rate at which a queue last stood, the steps
-//! are large; they are small near it, and grow again beyond it, as CUBIC's do [RFC 9438 §4.2].
+//! while the load is below the rate. Up to the *knee*, the rate at which a queue last stood, the
+//! steps are large; they are small near it, and grow again beyond it, as CUBIC's do
+//! [RFC 9438 §4.2].
 //!
 //! A delay that stands although the rate was cut twice and the queue had time to empty is no queue:
 //! the path has become longer, as when a satellite hands over to another.

@@ -33,7 +33,7 @@ pub struct Decision {
 /// Why a rate is as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reason {
-    /// Nothing asks for another one.
+    /// No measurement called for another rate.
     #[default]
     Steady,
     /// The delay behind the link was above the target.
