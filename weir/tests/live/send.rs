@@ -262,7 +262,7 @@ fn a_line_is_tried() -> Outcome {
     let receiver = receiver(&scene, "--tcp --streams 8 --seconds 60")?;
     let before = report(weir(&scene, &scene.testbed.client, words)?)?;
     for of in ["idle", "loaded"] {
-        assert!(number(&before[of], "probes") > 1, "{before:#}");
+        assert!(number(&before[of], "probes") > 0, "{before:#}");
         assert!(before[of]["p50_ms"].as_f64() > Some(0.0), "{before:#}");
     }
     // The sender's kernel takes more than the link sends. Counted are the last 0.8 s; for a pause
