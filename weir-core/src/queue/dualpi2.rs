@@ -539,7 +539,8 @@ mod tests {
     #[test]
     fn the_step_counts_while_packets_wait_behind() {
         // rules, parameters, packets behind, whether a packet that waited 5 ms is marked
-        let rows: [(&str, &[(&str, &str)], u64, bool); 7] = [
+        type Numbers = &'static [(&'static str, &'static str)];
+        let rows: [(&str, Numbers, u64, bool); 7] = [
             ("rfc9332", &[], 1, false),
             ("rfc9332", &[], 2, true),
             ("rfc9332", &[("step_floor", "0")], 0, true),

@@ -64,7 +64,7 @@ struct Waiting {
     bytes: u32,
 }
 
-/// What leads to a queue.
+/// The field that leads to a queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Picks {
     /// The upper three bits of the DSCP.
@@ -73,7 +73,7 @@ enum Picks {
     Drop,
 }
 
-/// What the queues have to do with each other.
+/// How the queues depend on each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Alone,
@@ -328,7 +328,7 @@ macro_rules! virtual_queues {
 
         const PARAMETERS: &[Parameter] = &[
             limit("1000 packets"),
-            row("by", BY, "drop", "What leads to a queue: AF's drop precedence, or the precedence."),
+            row("by", BY, "drop", "What leads to a queue: AF's drop precedence or the precedence."),
             row("default", Kind::Number(0, 7), "1", "The queue of packets whose own there is not."),
             row("grio", Kind::Flag, "false", "Whether queues count those of better priority."),
             row(
@@ -485,9 +485,10 @@ mod tests {
 
     #[test]
     fn above_the_threshold_packets_are_marked_or_dropped() {
-        for (hard, flags) in [(false, &[("ecn", true)][..]), (true, &[("ecn", true), ("harddrop", true)])] {
+        for hard in [false, true] {
+            let flags = [("ecn", true), ("harddrop", hard)];
             let numbers = [("max_1", "4 KB"), ("weight_1", "1"), ("limit_1", "9 KB")];
-            let mut trial = Trial::<Gred>::new(&params(&numbers, flags));
+            let mut trial = Trial::<Gred>::new(&params(&numbers, &flags));
             (0..20).for_each(|_| {
                 trial.offer(1000, AF11 | 0b10);
             });
@@ -509,17 +510,16 @@ mod tests {
 
     #[test]
     fn thresholds_out_of_order_are_refused() {
-        let refusal =
-            Trial::<Gred>::refusal(&params(&[("min_2", "9 KB"), ("max_2", "9 KB")], &[]));
+        let refusal = Trial::<Gred>::refusal(&params(&[("min_2", "9 KB"), ("max_2", "9 KB")], &[]));
         assert!(refusal.contains("raise `max_2`"), "{refusal}");
     }
 
     #[test]
     fn a_pause_halves_by_packets() {
         // weight, packets whose time halves the average
-        for (log, expected) in [(1, 1.4427), (3, 7.4889), (6, 63.4987), (20, 1_048_575.5)] {
+        for (log, expected) in [(2, 3.4761), (3, 7.4889), (6, 63.4987), (20, 1_048_575.5)] {
             let packets = halves(Duration::from_micros(1000), log) as f64 / 1e6;
-            assert!((packets / expected - 1.0).abs() < 0.02, "{log}: {packets}");
+            assert!((packets / expected - 1.0).abs() < 0.001, "{log}: {packets}");
         }
     }
 }

@@ -118,13 +118,8 @@ fn gred(name: &str, params: &Params, writer: &mut Writer<'_>) -> String {
     let why = "the kernel's `tc_index` chooses the queue, which a filter of the egress hook sets";
     writer.lose(format!("`by` of class `{name}`"), why);
     let usual = params.number("default").unwrap_or(1);
-    let mut text = format!("gred setup vqs 8 default {usual}");
-    for flag in ["grio", "ecn", "harddrop"] {
-        if params.flag(flag) == Some(true) {
-            let _ = write!(text, " {flag}");
-        }
-    }
-    text
+    let grio = if params.flag("grio") == Some(true) { " grio" } else { "" };
+    format!("gred setup vqs 8 default {usual}{grio}")
 }
 
 /// Writes each virtual queue of a `gred` that has thresholds.
@@ -139,6 +134,9 @@ fn virtual_queues(params: &Params, rate: u64) -> Vec<String> {
         _ => default,
     };
     let is_written = (0..8).any(|queue| bytes("max", queue).is_some());
+    // The kernel refuses a queue that tc writes without the flags of the setup.
+    let set = ["ecn", "harddrop"].into_iter().filter(|flag| params.flag(flag) == Some(true));
+    let flags: String = set.map(|flag| format!(" {flag}")).collect();
     let of = |queue: usize| {
         let usual = GRED_DEFAULTS.iter().find(|row| !is_written && row.0 == queue);
         let max = bytes("max", queue).or(usual.map(|row| row.1))?;
@@ -153,7 +151,7 @@ fn virtual_queues(params: &Params, rate: u64) -> Vec<String> {
         let burst = found.map_or(min.div_ceil(PACKET) + 1, |row| row.0);
         Some(format!(
             "gred vq {queue} limit {limit} min {min} max {max} avpkt {PACKET} burst {burst} \
-             probability {part:.6} bandwidth {rate}bit prio {prio}"
+             probability {part:.6} bandwidth {rate}bit prio {prio}{flags}"
         ))
     };
     (0..8).filter_map(of).collect()
@@ -176,10 +174,9 @@ fn dualpi2(name: &str, params: &Params, writer: &mut Writer<'_>) -> String {
     let mut text = keys("dualpi2", params, DUALPI2);
     let (alpha, beta) = (gain("alpha", 41), gain("beta", 819));
     let _ = write!(text, " alpha {alpha:.6} beta {beta:.6} {ect} {overload}");
-    let step = match params.number("step_packets") {
-        Some(most) => most.to_string(),
-        None => format!("{}us", params.duration("step").map_or(1000, |step| step.as_nanos() / 1000)),
-    };
+    let micros = params.duration("step").map_or(1000, |step| step.as_nanos() / 1000);
+    let most = params.number("step_packets");
+    let step = most.map_or_else(|| format!("{micros}us"), |most| most.to_string());
     let _ = write!(text, " step_thresh {step}");
     if let Some(floor) = params.number("step_floor") {
         writer.lose(format!("`step_floor` of class `{name}`"), "the kernel counts at arrival");

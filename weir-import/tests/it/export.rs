@@ -435,13 +435,13 @@ fn queues_of_classes() {
                 &[],
             ),
             (
-                "dropper = 'gred', default = 2, ecn = true",
-                "qdisc add dev eth0 parent 1:1 gred setup vqs 8 default 2 ecn",
+                "dropper = 'gred', default = 2, grio = true",
+                "qdisc add dev eth0 parent 1:1 gred setup vqs 8 default 2 grio",
                 &[("`by` of class `a`", "tc_index")],
             ),
             (
-                "dropper = 'gred', max_2 = '60 KB', prio_2 = 1",
-                "qdisc change dev eth0 parent 1:1 gred vq 2 limit 240000 min 20000 max 60000 avpkt 1000 burst 43 probability 0.020000 bandwidth 10000000bit prio 1",
+                "dropper = 'gred', max_2 = '60 KB', prio_2 = 1, ecn = true",
+                "qdisc change dev eth0 parent 1:1 gred vq 2 limit 240000 min 20000 max 60000 avpkt 1000 burst 43 probability 0.020000 bandwidth 10000000bit prio 1 ecn",
                 &[("`by` of class `a`", "tc_index")],
             ),
             (

@@ -20,7 +20,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     let Some(span) = subject.link.buffer_span else { return };
     let Some((_, class)) = subject.leaves().find(|(_, class)| knows_l4s(class)) else { return };
     let buffer = subject.plan.buffer.get();
-    let step = class.queue.params.duration("step").map_or(STEP, |step| step.as_nanos() as f64 / 1e9);
+    let written = class.queue.params.duration("step");
+    let step = written.map_or(STEP, |step| step.as_nanos() as f64 / 1e9);
     let least = PACKETS * subject.plan.tree.mtu().get();
     let time = seconds(buffer, subject.link_rate());
     if buffer <= least || time <= step {

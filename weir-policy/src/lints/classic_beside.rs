@@ -1,5 +1,6 @@
-//! A queue that marks as for classic senders, in a policy that serves L4S elsewhere [rfc9331 §5.1]:
-//! a Prague sender whose packets come to it takes each mark for a small one. No rule keeps them out.
+//! A queue that marks as for classic senders, in a policy that serves L4S elsewhere
+//! [rfc9331 §5.1]: a Prague sender whose packets come to it takes each mark for a small one, and no
+//! rule keeps them out.
 
 use super::classic_marks::marks;
 use super::{Subject, about};

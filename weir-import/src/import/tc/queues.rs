@@ -1,5 +1,5 @@
-//! Reads `choke`, `gred`, `sfb` and `dualpi2` as `tc` writes them [linux]. What tc computes from a burst
-//! and a bandwidth, the policy has as weight and as the pause that halves the average.
+//! Reads `choke`, `gred`, `sfb` and `dualpi2` as `tc` writes them [linux]. What tc computes from a
+//! burst and a bandwidth, the policy has as weight and as the pause that halves the average.
 
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted};
@@ -32,7 +32,8 @@ pub(super) fn choke(words: &mut Words, line: LineId, reading: &mut Reading) -> O
     max = if max == 0 { limit / 4 } else { max };
     min = if min == 0 { max / 3 } else { min };
     burst = if burst == 0 { (2 * min + max) / 3 } else { burst };
-    let Some(log) = weight_log(burst, min as f64).filter(|_| 0 < min && min < max && max <= limit) else {
+    let log = weight_log(burst, min as f64);
+    let Some(log) = log.filter(|_| 0 < min && min < max && max <= limit) else {
         reading.lost(line, "tc refuses these thresholds or this burst");
         return None;
     };
@@ -332,7 +333,7 @@ const PACKETS_MAX: u64 = 1 << 24;
 const PACKET: f64 = 1000.0;
 /// A tick of the kernel in nanoseconds.
 const TICK: f64 = 64.0;
-/// What tc takes for the largest packet, of which the device's queue length counts.
+/// The largest packet as tc takes it, of which the device's queue length counts.
 const FRAME: u64 = 1514;
 const GRED_FLAGS: [&str; 3] = ["grio", "ecn", "harddrop"];
 const GRED: [&str; 16] = [

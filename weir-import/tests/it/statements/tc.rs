@@ -190,7 +190,12 @@ fn disciplines_of_tc_below_a_class() {
             ("gred setup vqs 12", LOST, "eight virtual queues", "dropper = 'gred'"),
             ("gred vq 1 limit 9kb", LOST, "tc refuses", "[class.1-20]"),
             ("dualpi2 drop_enqueue", KEPT, "", "rules = 'linux', early = true }"),
-            ("dualpi2 min_qlen_step 3", CLOSE, "those that leave", "rules = 'linux', step_floor = 3 }"),
+            (
+                "dualpi2 min_qlen_step 3",
+                CLOSE,
+                "those that leave",
+                "rules = 'linux', step_floor = 3 }",
+            ),
             ("etf", LOST, "stamp", "queue = { limit = '1000 packets' }"),
             ("taprio", LOST, "a clock that all bridges", "queue = { limit = '1000 packets' }"),
             ("cbs", LOST, "credits of its queue", "queue = { limit = '1000 packets' }"),
