@@ -16,7 +16,7 @@ use crate::pool::{FramePool, PassedFrame, VIEWS_MAX};
 use crate::port::{PortState, RINGS_MAX, Received};
 use weir_host::wait::WaitPolicy;
 
-/// What opens a port again in another thread.
+/// The means to open a port again in another thread.
 pub(super) struct Again {
     pub reopen: Reopen,
     /// How workers wait; none has started before it is set.
@@ -25,7 +25,7 @@ pub(super) struct Again {
     pub intake: bool,
 }
 
-/// What a worker has that was given up.
+/// The queues and slots of a worker that was given up.
 pub(super) struct GivenUp {
     ends: LoopEnds,
     /// Its slots.
@@ -101,7 +101,7 @@ impl WorkedPort {
         let mut crew = Crew::new(Arc::new(notice));
         crew.add(Arc::clone(&resting));
         let notice = crew.notice();
-        if start(crew, format!("worker-{}-again", self.facts.interface), *wait).is_err() {
+        if start(crew, "worker-again".to_owned(), *wait).is_err() {
             return;
         }
         self.shared.is_given_up.store(true, Ordering::Release);
@@ -137,11 +137,7 @@ impl WorkedPort {
     }
 
     /// Takes a frame that the worker passed on, from the memory that its view has.
-    fn take_from_own(
-        &mut self,
-        frame: PassedFrame,
-        pool: &mut FramePool,
-    ) -> crate::pool::FrameId {
+    fn take_from_own(&mut self, frame: PassedFrame, pool: &mut FramePool) -> crate::pool::FrameId {
         match &mut self.own {
             Some(own) if !Arc::ptr_eq(own.memory(), pool.memory()) => pool.take_from(own, frame),
             _ => pool.take(frame),

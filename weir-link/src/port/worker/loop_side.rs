@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::exchange::{Arrived, Facts, LoopEnds, Notice, Resting, Shared, Task};
-use super::side::Side;
 use super::given_up::{Again, GivenUp, Pulse};
+use super::side::Side;
 use super::{BATCH, SENDING_MAX, SLOTS};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{
@@ -116,9 +116,8 @@ impl WorkedPort {
             }
         };
         let interface = self.facts.interface.clone();
-        let silent = |why| {
-            SystemError::refused(format!("reach the worker of `{interface}`"), why, "")
-        };
+        let silent =
+            |why| SystemError::refused(format!("reach the worker of `{interface}`"), why, "");
         let sent = self.at_worker.requests.send(Box::new(task));
         sent.map_err(|_| silent("it has ended"))?;
         self.at_worker.notice.give();

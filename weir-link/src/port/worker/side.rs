@@ -122,12 +122,7 @@ impl Crew {
 
 impl Side {
     /// A side of a port, which it opens itself where there is none.
-    pub fn new(
-        port: Option<Box<dyn Port>>,
-        reopen: Reopen,
-        at_loop: AtLoop,
-        intake: bool,
-    ) -> Self {
+    pub fn new(port: Option<Box<dyn Port>>, reopen: Reopen, at_loop: AtLoop, intake: bool) -> Self {
         let AtLoop { ends, requests, shared } = at_loop;
         let held_max = shared.facts().room.held_max;
         Self {

@@ -197,7 +197,7 @@ fn a_worker_that_hangs_is_given_up_and_gives_back_its_slots_when_it_goes_on() {
     scene.check(11);
 }
 
-/// What the loop asks of a worker that hangs is not done later.
+/// A request to a worker that hangs is not done later.
 #[test]
 fn a_request_to_a_worker_that_hangs_ends() {
     let mut scene = Scene::new(2);
