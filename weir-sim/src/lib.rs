@@ -14,6 +14,7 @@ pub mod change;
 mod classes;
 pub mod compare;
 mod connections;
+pub mod conversation;
 mod events;
 mod feeds;
 mod figures;

@@ -361,7 +361,8 @@ impl Transport for Connection {
         let due = host.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
         let due = due.map(|due| self.clock.back(due)).into_iter().chain(patience).min();
         let wake = host.alarm.plan(at, due);
-        Served { received, completed: self.progress.completed(at, received, self.turn), wake }
+        let completed = self.progress.completed(at, received, self.turn);
+        Served { received, completed, wake, ..Served::default() }
     }
 }
 
