@@ -47,6 +47,7 @@ mod tcp;
 pub mod timeline;
 mod transport;
 pub mod watch;
+pub mod whatif;
 
 pub use host::Host;
 pub use packets::Content;
