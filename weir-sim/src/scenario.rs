@@ -241,6 +241,8 @@ pub struct Quic {
     pub mtu: Mtu,
     /// The amount to send; without it, the source never ends.
     pub transfer: Option<Transfer>,
+    /// The requests and responses in place of a transfer, on one connection.
+    pub conversation: Option<Conversation>,
     /// How long the receiver's packets travel; nothing else is on their way.
     pub return_delay: Duration,
 }
@@ -520,6 +522,7 @@ impl Default for Quic {
             ecn: false,
             mtu: Mtu::ETHERNET,
             transfer: None,
+            conversation: None,
             return_delay: Duration::ZERO,
         }
     }

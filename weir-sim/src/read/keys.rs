@@ -170,7 +170,7 @@ const PLAIN: &[SourceKind] = &[
     plain("poisson", "Packets at random instants.", &[OPEN]),
     plain("on-off", "Packets at equal intervals, in periods.", &[OPEN, ON_OFF, PERIOD]),
     plain("tcp", "Transfers over TCP, or a conversation.", &[TCP, BULK, PERIOD, CONVERSATION]),
-    plain("quic", "Transfers over QUIC.", &[QUIC, BULK, PERIOD]),
+    plain("quic", "Transfers over QUIC, or a conversation.", &[QUIC, BULK, PERIOD, CONVERSATION]),
 ];
 
 const fn plain(keyword: &'static str, summary: &'static str, keys: Keys) -> SourceKind {

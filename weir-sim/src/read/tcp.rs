@@ -20,6 +20,15 @@ pub(super) fn read(
     report: &mut Report,
 ) -> Option<Tcp> {
     let connection = connection(table, mtu_there, report);
+    let (transfer, conversation) = contents(table, report)?;
+    Some(Tcp { transfer, conversation, ..connection? })
+}
+
+/// Reads a transfer or a conversation.
+pub(super) fn contents(
+    table: &mut Table<'_>,
+    report: &mut Report,
+) -> Option<(Option<Transfer>, Option<Conversation>)> {
     let conversation = conversation(table, report);
     let transfer = transfer(table, report);
     let (transfer, conversation) = (transfer?, conversation?);
@@ -32,7 +41,7 @@ pub(super) fn read(
         report.push(node.draft(&codes::EXCLUSIVE, message).cure(cure));
         return None;
     }
-    Some(Tcp { transfer, conversation, ..connection? })
+    Some((transfer, conversation))
 }
 
 /// Reads `conversation` and `client`.

@@ -66,6 +66,24 @@ fn a_response_is_under_congestion_control_in_either_direction() {
 }
 
 #[test]
+fn over_quic_it_is_the_same() {
+    for client in ["src", "dst"] {
+        let keys = format!(
+            "client = \"{client}\"\nreturn_delay = \"20 ms\"\nstop = \"50 s\"\n\
+             conversation = [{{ down = 5000 }}, {{ after = \"1 s\", up = 300, wait = \"7 ms\", \
+             down = 400000 }}, {{ up = 200000 }}, {{ up = 1, down = 1 }}]"
+        );
+        let keys = talk("a", &keys).replace("tcp", "quic").replace("profile = \"linux\"\n", "");
+        let cross =
+            "[[source]]\nname = \"b\"\nkind = \"cbr\"\nrate = \"3 Mbit/s\"\nsize = \"1 KB\"\n";
+        let report = line("5 Mbit/s", 20, &(keys.clone() + cross));
+        let quic = report.source("a").and_then(|source| source.quic).expect("it is QUIC");
+        assert_eq!((quic.connections, quic.transfers.count), (1, 4), "{report}");
+        assert_eq!(report.to_json(), line("5 Mbit/s", 20, &(keys + cross)).to_json());
+    }
+}
+
+#[test]
 fn all_bytes_arrive_whatever_is_lost() {
     // Many at once over a short queue, uploads and downloads mixed, servers that begin.
     let rows = "conversation = [{ up = 3000, down = 90000 }, { after = \"20 ms\", down = 50000 }, \
