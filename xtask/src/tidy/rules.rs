@@ -95,6 +95,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         "weir-sim",
         &["weir-core", "weir-tcp", "weir-autorate", "weir-policy", "weir-trace", "weir-rsvp"],
     ),
+    ("weir-infer", &["weir-core", "weir-policy", "weir-trace", "weir-sim"]),
     ("weir-host", &["weir-core", "weir-policy", "weir-rsvp"]),
     (
         "weir-link",
@@ -170,6 +171,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
+            "weir-infer",
             "weir-trace",
             "weir-rsvp",
             "weir-host",
@@ -210,6 +212,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
+            "weir-infer",
             "weir-trace",
             "weir-rsvp",
             "weir-host",
@@ -516,6 +519,7 @@ const DETERMINISTIC: &[&str] = &[
     "weir-trace",
     "weir-rsvp",
     "weir-sim",
+    "weir-infer",
 ];
 
 /// The absences (ARCHITECTURE.md, "What is absent, and stays absent").
