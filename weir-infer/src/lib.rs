@@ -27,7 +27,7 @@ pub use replayed::Beside;
 pub use report::{Counts, Reason, Row};
 
 use anonymous::Anonymous;
-use flows::{Content, Flow, Table, Way};
+use flows::{Content, Flow, Passed, Table, Way};
 use frame::Odd;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -212,8 +212,8 @@ pub fn infer(
     let mut table = Table::default();
     let mut meter = Meter::default();
     let read = input.read(&mut |seen| {
-        let way = table.add(seen);
-        meter.add(seen.at, seen.length, way);
+        let passed = table.add(seen);
+        meter.add(seen.at, seen.length, passed);
         if meter.frames.is_multiple_of(PROGRESS_FRAMES) {
             progress(meter.frames);
         }
@@ -295,7 +295,7 @@ struct Meter {
 }
 
 impl Meter {
-    fn add(&mut self, at: Instant, length: u32, way: Option<Way>) {
+    fn add(&mut self, at: Instant, length: u32, passed: Passed) {
         self.frames += 1;
         self.first.get_or_insert(at);
         self.backward += u64::from(at < self.last);
@@ -307,7 +307,10 @@ impl Meter {
                 *most = (*most).max(std::mem::take(now));
             }
         }
-        let row = self.ways.entry(way).or_default();
+        if !passed.counts {
+            return;
+        }
+        let row = self.ways.entry(passed.way).or_default();
         row[0] += u64::from(length);
         row[1] += u64::from(length);
     }
