@@ -60,7 +60,8 @@ pub struct TcpReport {
     pub rtts: Delays,
     /// The parts of the time in which application, receiver or path held the senders back.
     pub limited: Limited,
-    /// Transfers completed: from opening the connection to the last byte.
+    /// Transfers completed: from opening the connection to the last byte; or exchanges, from the
+    /// first byte of the request to the last of the response.
     #[serde(rename = "transfer_us")]
     pub transfers: Delays,
 }

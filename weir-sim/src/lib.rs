@@ -14,6 +14,7 @@ pub mod change;
 mod classes;
 pub mod compare;
 mod connections;
+pub mod conversation;
 mod events;
 mod feeds;
 mod figures;
@@ -46,6 +47,7 @@ mod tcp;
 pub mod timeline;
 mod transport;
 pub mod watch;
+pub mod whatif;
 
 pub use host::Host;
 pub use packets::Content;

@@ -6,6 +6,7 @@
 use crate::connections::Connections;
 use crate::interval::Interval;
 use crate::quic::Done;
+use crate::report::Object;
 use crate::script::{Datagram, Playback};
 use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::{Departure, DropReason};
@@ -32,10 +33,23 @@ pub(crate) struct SourceMeter {
     pub quic: Option<Done>,
     /// How its playback went, if it plays, once the run has ended.
     pub playback: Option<Playback>,
-    /// How long transfers took, from opening the connection to the last byte.
+    /// How long transfers took, from opening the connection to the last byte; or exchanges, from
+    /// the first byte of the request.
     pub transfers: Histogram,
+    /// Each of them, if the caller wants that.
+    pub objects: Option<Vec<Object>>,
     /// The datagram whose fragments are received.
     pub reassembly: Reassembly,
+}
+
+impl SourceMeter {
+    /// Counts a transfer or an exchange that ended at `at`.
+    pub fn completed(&mut self, at: Instant, took: Duration) {
+        self.transfers.record(took);
+        if let Some(objects) = self.objects.as_mut().filter(|objects| objects.len() < OBJECTS_MAX) {
+            objects.push(Object { ended: at, took });
+        }
+    }
 }
 
 /// A receiver of fragments, which arrive in order. An incomplete datagram does not reach the
@@ -58,6 +72,8 @@ impl Reassembly {
     }
 }
 
+/// Bound: objects of a source that a report lists one by one; later ones are counted.
+const OBJECTS_MAX: usize = 1 << 20;
 /// Indices into [`SourceMeter::total`].
 pub(crate) const SENT: usize = 0;
 pub(crate) const DROPPED: usize = 1;

@@ -9,6 +9,7 @@
 //! byte once and in order, which is checked.
 
 mod handshake;
+mod talking;
 
 use crate::figures::Delays;
 use crate::network::fragments::CONGESTED;
@@ -30,6 +31,7 @@ use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time;
+use talking::Talking;
 use weir_core::account::Histogram;
 use weir_core::units::{Duration, Instant};
 use weir_policy::table::Table;
@@ -44,6 +46,8 @@ pub(crate) struct Connection {
     transfers: Transfers,
     /// The transfer of the present connection.
     turn: Turn,
+    /// The conversation of the applications, in place of a transfer.
+    talking: Option<Talking>,
     hosts: [Host; 2],
     number: u32,
     progress: Progress,
@@ -145,6 +149,7 @@ impl Connection {
             clock: Clock::new(),
             transfers: Transfers::new(plan.transfer, work, random),
             turn: Turn { bytes: None, pause: None },
+            talking: plan.conversation.as_ref().map(Talking::new),
             hosts,
             number: 0,
             progress,
@@ -169,8 +174,16 @@ impl Connection {
         for host in &mut self.hosts {
             host.restart(self.payload_max, &self.transport);
         }
-        let [sender, _] = &mut self.hosts;
-        sender.connect(self.clock.at(now), &self.transport);
+        if let Some(talking) = &mut self.talking {
+            talking.restart();
+        }
+        let client = self.client() as usize;
+        self.hosts[client].connect(self.clock.at(now), &self.transport);
+    }
+
+    /// Returns the host that opens connections.
+    fn client(&self) -> Side {
+        self.talking.as_ref().map_or(Side::Sender, Talking::client)
     }
 
     /// Lets the sender connect anew if the receiver has not confirmed the handshake in time. That
@@ -179,7 +192,8 @@ impl Connection {
     /// never go on. Each time it waits twice as long, as the path may just be slow.
     fn check_confirmed(&mut self, now: Instant) {
         let Some(until) = self.progress.confirmed_by else { return };
-        let Some((_, connection)) = &self.hosts[Side::Sender as usize].connection else { return };
+        let client = self.client() as usize;
+        let Some((_, connection)) = &self.hosts[client].connection else { return };
         let may_send = !connection.is_handshaking() && !connection.is_closed();
         if !self.progress.is_open && may_send {
             self.progress.is_open = true;
@@ -307,6 +321,9 @@ impl Transport for Connection {
 
     fn close(&mut self) {
         self.progress.stopped = true;
+        if let Some(talking) = &mut self.talking {
+            talking.stop();
+        }
     }
 
     fn number(&self) -> u32 {
@@ -352,16 +369,20 @@ impl Transport for Connection {
             connection.handle_timeout(now);
         }
         let mut patience = None;
-        if side == Side::Sender {
+        if side == self.client() {
             self.check_confirmed(at);
             patience = self.progress.confirmed_by;
+        }
+        if self.talking.is_some() {
+            return self.converse(at, (side, patience), out);
         }
         let received = self.work(now, side, out);
         let host = &mut self.hosts[side as usize];
         let due = host.connection.as_mut().and_then(|(_, connection)| connection.poll_timeout());
         let due = due.map(|due| self.clock.back(due)).into_iter().chain(patience).min();
         let wake = host.alarm.plan(at, due);
-        Served { received, completed: self.progress.completed(at, received, self.turn), wake }
+        let completed = self.progress.completed(at, received, self.turn);
+        Served { received, completed, wake, ..Served::default() }
     }
 }
 

@@ -24,7 +24,7 @@ use std::fmt;
 use weir_core::account::{Account, LeafAccount};
 use weir_core::ids::LeafId;
 use weir_core::sched::Tree;
-use weir_core::units::{Duration, Rate};
+use weir_core::units::{Duration, Instant, Rate};
 use weir_policy::table::{Table, megabits, millis};
 use weir_trace::explain::ExplainReport;
 use weir_trace::shown::{bits_per_second, seconds};
@@ -112,6 +112,18 @@ pub struct SourceReport {
     /// How playback went in the whole run, if it is video that is fetched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub playback: Option<Playback>,
+    /// The transfers or exchanges that it completed, if that was requested; at most a million.
+    #[serde(skip)]
+    pub objects: Vec<Object>,
+}
+
+/// A transfer or an exchange that was completed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Object {
+    /// When its last byte was read.
+    pub ended: Instant,
+    /// How long it took until then.
+    pub took: Duration,
 }
 
 /// The balance of the whole run, warm-up included, in packets.
@@ -224,6 +236,7 @@ pub(crate) fn source_report(
         tcp: meter.tcp.as_ref().map(|did| did.report(&meter.transfers)),
         quic: meter.quic.as_ref().map(|done| done.report(&meter.transfers)),
         playback: meter.playback,
+        objects: meter.objects.clone().unwrap_or_default(),
     }
 }
 

@@ -352,6 +352,9 @@ impl<'a> Run<'a> {
         if let Some(runner) = watch.flow.and_then(|at| self.runners.get_mut(at)) {
             runner.note_segments();
         }
+        if watch.objects {
+            self.state.meters.iter_mut().for_each(|meter| meter.objects = Some(Vec::new()));
+        }
         if let Some(slowest) = watch.slowest {
             self.drive.explain();
             self.state.explained = Some(Explained::new(tree, slowest));
@@ -589,11 +592,14 @@ impl<'a> Run<'a> {
         if let Some(wake) = served.wake {
             self.events.push(wake, Event::Wake(source, side));
         }
+        if let Some(wake) = served.wake_other {
+            self.events.push(wake, Event::Wake(source, side.other()));
+        }
         let meter = &mut self.state.meters[source as usize];
         if self.state.counting {
             meter.goodput += served.received;
             if let Some(took) = served.completed {
-                meter.transfers.record(took);
+                meter.completed(at, took);
             }
         }
         debug_assert!(at < self.end, "nothing happens after the end");

@@ -5,6 +5,7 @@
 
 use crate::behind::Behind;
 use crate::change::PlanChange;
+use crate::conversation::Conversation;
 use crate::network::plan::{Ends, Network};
 use crate::random::Random;
 use crate::script::{Datagram, Script, Work};
@@ -214,7 +215,9 @@ pub struct Tcp {
     pub config: Config,
     /// The amount to send; without it, the source never ends.
     pub transfer: Option<Transfer>,
-    /// How long acknowledgements travel; nothing else is on their way.
+    /// The requests and responses in place of a transfer, on one connection.
+    pub conversation: Option<Conversation>,
+    /// How long packets travel that come back; nothing else is on their way.
     pub return_delay: Duration,
 }
 
@@ -238,6 +241,8 @@ pub struct Quic {
     pub mtu: Mtu,
     /// The amount to send; without it, the source never ends.
     pub transfer: Option<Transfer>,
+    /// The requests and responses in place of a transfer, on one connection.
+    pub conversation: Option<Conversation>,
     /// How long the receiver's packets travel; nothing else is on their way.
     pub return_delay: Duration,
 }
@@ -499,7 +504,8 @@ impl Default for Tcp {
             window_scale: None,
             ..linux
         };
-        let plain = Self { config, transfer: None, return_delay: Duration::ZERO };
+        let plain =
+            Self { config, transfer: None, conversation: None, return_delay: Duration::ZERO };
         plain.with_window(WINDOW_DEFAULT)
     }
 }
@@ -516,6 +522,7 @@ impl Default for Quic {
             ecn: false,
             mtu: Mtu::ETHERNET,
             transfer: None,
+            conversation: None,
             return_delay: Duration::ZERO,
         }
     }

@@ -5,6 +5,7 @@
 //! is there. Invariant: that of [`Transport`].
 
 use crate::connections::Connections;
+use crate::conversation::{Deed, Talk};
 use crate::packets::Content;
 use crate::random::Random;
 use crate::scenario::Tcp;
@@ -23,6 +24,8 @@ pub(crate) struct Connection {
     transfers: Transfers,
     /// The transfer of the present connection.
     turn: Turn,
+    /// The conversation of the applications, in place of a transfer.
+    talk: Option<Talk>,
     hosts: [Host; 2],
     number: u32,
     progress: Progress,
@@ -65,6 +68,7 @@ impl Connection {
             config,
             return_delay: plan.return_delay,
             turn: none,
+            talk: plan.conversation.as_ref().map(Talk::new),
             hosts,
             number: 0,
             progress: Progress { started, written: false, stopped: false, received: 0 },
@@ -137,6 +141,46 @@ impl Connection {
         }
     }
 
+    /// Lets the application of `side` read and write what the conversation has now, and the host
+    /// send it.
+    fn converse(&mut self, now: Instant, side: Side, out: &mut Vec<Content>) -> Served {
+        let mut served = Served::default();
+        let state = self.hosts[side as usize].endpoint.state();
+        let talk = self.talk.as_mut().expect("it converses");
+        if talk.is_opening() && side == talk.client() && state == State::Established {
+            talk.open(now);
+            // As for a transfer, the handshake ends before the application learns of it.
+            self.emit(now, side, out);
+        }
+        let Self { talk, hosts, progress, .. } = self;
+        let talk = talk.as_mut().expect("it converses");
+        let endpoint = &mut hosts[side as usize].endpoint;
+        let read = endpoint.read(u64::MAX);
+        served.completed = talk.read(now, side, read);
+        if side == Side::Receiver {
+            served.received = read;
+            progress.received += read;
+        }
+        while let Some(deed) = talk.next(now, side) {
+            match deed {
+                Deed::Write(bytes) => {
+                    endpoint.write(bytes);
+                }
+                Deed::Close => endpoint.close(),
+            }
+        }
+        if endpoint.is_finished() {
+            endpoint.close();
+        }
+        let [own, other] = [side, side.other()].map(|side| talk.due(side));
+        self.emit(now, side, out);
+        let host = &mut self.hosts[side as usize];
+        let due = host.endpoint.next_wake().into_iter().chain(own).min();
+        served.wake = host.alarm.plan(now, due);
+        served.wake_other = self.hosts[side.other() as usize].alarm.plan(now, other);
+        served
+    }
+
     /// Returns how the receiver's playback went until `now`, if it plays.
     pub fn playback(&self, now: Instant) -> Option<Playback> {
         self.transfers.playback(self.progress.ongoing(now, self.turn))
@@ -150,15 +194,24 @@ impl Transport for Connection {
         self.number += 1;
         self.did.begun += 1;
         let [sender, receiver] = &mut self.hosts;
-        let config = &self.config;
         self.did.add(&sender.endpoint.take_report(now), &receiver.endpoint.take_report(now));
-        sender.endpoint = Endpoint::connect(Arc::clone(config), now, sender.initial(self.number));
-        receiver.endpoint = Endpoint::listen(Arc::clone(config), receiver.initial(self.number));
+        let client = self.talk.as_ref().map_or(Side::Sender, Talk::client);
+        for side in [client, client.other()] {
+            let (host, config) = (&mut self.hosts[side as usize], Arc::clone(&self.config));
+            let initial = host.initial(self.number);
+            host.endpoint = match side == client {
+                true => Endpoint::connect(config, now, initial),
+                false => Endpoint::listen(config, initial),
+            };
+        }
         self.progress = Progress { started: now, written: false, stopped: false, received: 0 };
     }
 
     fn close(&mut self) {
         self.progress.stopped = true;
+        if let Some(talk) = &mut self.talk {
+            talk.stop();
+        }
     }
 
     fn number(&self) -> u32 {
@@ -194,6 +247,9 @@ impl Transport for Connection {
         }
         if let (Side::Sender, Some(rtt)) = (side, endpoint.take_rtt()) {
             self.did.rtts.record(rtt);
+        }
+        if self.talk.is_some() {
+            return self.converse(now, side, out);
         }
         let mut served = Served::default();
         match side {
@@ -281,10 +337,7 @@ mod tests {
                 continue;
             }
             let served = connection.serve(now, side, content, &mut emitted);
-            let other = match side {
-                Side::Sender => Side::Receiver,
-                Side::Receiver => Side::Sender,
-            };
+            let other = side.other();
             for content in emitted.drain(..) {
                 let Content::Segment(segment) = &content else { panic!("it sends segments") };
                 if segment.length > 0 {

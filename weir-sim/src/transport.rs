@@ -4,27 +4,24 @@
 //! asked for that. Invariant: whenever [`Transport::serve`] returns, the applications have nothing
 //! left to read or write, and that side nothing to send at that instant.
 
+pub(crate) use crate::conversation::Side;
+
 use crate::packets::Content;
 use crate::random::Random;
 use crate::scenario::Scenario;
 use weir_core::units::{Duration, Instant};
-
-/// The sender or the receiver.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Side {
-    Sender,
-    Receiver,
-}
 
 /// The result of serving a host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Served {
     /// Bytes that reached the receiving application.
     pub received: u64,
-    /// The duration of a transfer that was completed now.
+    /// The duration of a transfer or an exchange that was completed now.
     pub completed: Option<Duration>,
     /// When the host must be served again, if nothing comes before and it is not already planned.
     pub wake: Option<Instant>,
+    /// When the other host must be, since what its application does next follows from this.
+    pub wake_other: Option<Instant>,
 }
 
 /// A sender and a receiver, and the transfers between them, one connection after another.

@@ -23,6 +23,8 @@ pub struct Watch<'a> {
     pub packets: Option<Tell<'a>>,
     /// Note each segment of the TCP source at this place; nothing of another kind of source.
     pub flow: Option<usize>,
+    /// List each transfer and exchange in the report of its source.
+    pub objects: bool,
     /// Call it also for the packets that wait at the end, as if the link sent them afterwards, in
     /// at most [`REST_MAX`]: then `at` is past the end. The report does not count that.
     pub rest: bool,

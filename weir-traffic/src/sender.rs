@@ -201,6 +201,14 @@ impl Sender {
                     let cure = "choose another kind, or `transport = \"tcp\"`";
                     return Err(SystemError::refused("send QUIC", why, cure));
                 }
+                Schedule::Transfers(_) if converses(source) => {
+                    let why = format!(
+                        "source `{}` has a conversation, which only simulations have",
+                        source.name
+                    );
+                    let cure = "write `bytes` and `think` in its place";
+                    return Err(SystemError::refused("send a conversation", why, cure));
+                }
                 Schedule::Transfers(_) if plan.raw.is_some() => {
                     let why = format!("source `{}` needs a connection", source.name);
                     let cure = "choose a kind that does not use TCP, or send over sockets";
@@ -394,6 +402,11 @@ impl Stream {
             }
         }
     }
+}
+
+/// Returns whether it exchanges requests and responses.
+fn converses(source: &Source) -> bool {
+    source.traffic.tcp().is_some_and(|tcp| tcp.conversation.is_some())
 }
 
 /// Refuses packets of one length that have no room for their headers.

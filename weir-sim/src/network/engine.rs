@@ -212,6 +212,9 @@ impl<'a> Engine<'a> {
         if let Some(runner) = watch.flow.and_then(|at| self.runners.get_mut(at)) {
             runner.note_segments();
         }
+        if watch.objects {
+            self.meters.iter_mut().for_each(|meter| meter.objects = Some(Vec::new()));
+        }
         if let Some(slowest) = watch.slowest {
             self.outlets[self.network.main.index()].explain(slowest);
         }
@@ -606,7 +609,7 @@ impl<'a> Engine<'a> {
         let served = connection.serve(at, side, content, &mut self.sending);
         let connection_number = connection.number();
         let think = served.completed.and_then(|took| connection.think(took));
-        self.note(source, side, &served);
+        self.note(at, source, side, &served);
         if let Some(think) = think {
             self.events.push(at.after(think), Event::Open(source));
         }
@@ -641,15 +644,18 @@ impl<'a> Engine<'a> {
         self.emit(at, parcel, content);
     }
 
-    fn note(&mut self, source: u32, side: Side, served: &Served) {
+    fn note(&mut self, at: Instant, source: u32, side: Side, served: &Served) {
         if let Some(wake) = served.wake {
             self.events.push(wake, Event::Wake(source, side));
+        }
+        if let Some(wake) = served.wake_other {
+            self.events.push(wake, Event::Wake(source, side.other()));
         }
         if self.counting {
             let meter = &mut self.meters[source as usize];
             meter.goodput += served.received;
             if let Some(took) = served.completed {
-                meter.transfers.record(took);
+                meter.completed(at, took);
             }
         }
     }

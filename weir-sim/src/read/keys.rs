@@ -3,6 +3,7 @@
 use super::network::CELLS;
 use super::rsvp::STYLES;
 use super::tcp::{CONTROLLERS, ECN};
+use crate::conversation::{AMOUNT_MAX, EXCHANGES_MAX};
 use crate::kinds;
 use crate::network::plan::TAP_ROWS_MAX;
 use crate::scenario::{Profile, QUICK_ACKS_MAX};
@@ -68,6 +69,8 @@ pub const TOP_LEVEL: Keys = &[TOP];
 pub const SOURCE: Keys = &[EVERY_SOURCE];
 /// A row of `sizes`.
 pub const SIZES: Keys = &[SIZE_ROW];
+/// A row of `conversation`.
+pub const EXCHANGES: Keys = &[EXCHANGE];
 /// A `[[change]]`.
 pub const CHANGES: Keys = &[CHANGE];
 /// A `[[node]]`.
@@ -166,8 +169,8 @@ const PLAIN: &[SourceKind] = &[
     plain("cbr", "Packets at equal intervals.", &[OPEN, JITTER]),
     plain("poisson", "Packets at random instants.", &[OPEN]),
     plain("on-off", "Packets at equal intervals, in periods.", &[OPEN, ON_OFF, PERIOD]),
-    plain("tcp", "Transfers over TCP.", &[TCP, BULK, PERIOD]),
-    plain("quic", "Transfers over QUIC.", &[QUIC, BULK, PERIOD]),
+    plain("tcp", "Transfers over TCP, or a conversation.", &[TCP, BULK, PERIOD, CONVERSATION]),
+    plain("quic", "Transfers over QUIC, or a conversation.", &[QUIC, BULK, PERIOD, CONVERSATION]),
 ];
 
 const fn plain(keyword: &'static str, summary: &'static str, keys: Keys) -> SourceKind {
@@ -274,6 +277,27 @@ pub(crate) const CARRIER: &[Key] = &[key(
 const BULK: &[Key] = &[
     key("bytes", SIZE, "without end", "How much to send."),
     key("think", TIME, "one transfer", "The mean pause before the next transfer."),
+];
+/// Exchanges on one connection.
+const CONVERSATION: &[Key] = &[
+    key(
+        "conversation",
+        Values::List(&Values::Table(EXCHANGES), 1, EXCHANGES_MAX),
+        "a transfer",
+        "The requests and responses of one connection, in place of `bytes`.",
+    ),
+    key(
+        "client",
+        Values::Words(&["src", "dst"]),
+        "src",
+        "With `conversation`: the end that opens the connection and sends the requests.",
+    ),
+];
+const EXCHANGE: &[Key] = &[
+    key("after", TIME, "0 s", "From the end of the exchange before, or from the open connection."),
+    key("up", Values::Number(0, AMOUNT_MAX), "0", "Bytes of the request; 0 if the server begins."),
+    key("wait", TIME, "0 s", "How long the server takes to respond."),
+    key("down", Values::Number(0, AMOUNT_MAX), "0", "Bytes of the response; 0 if there is none."),
 ];
 
 const CHANGE: &[Key] = &[

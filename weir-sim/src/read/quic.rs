@@ -2,7 +2,7 @@
 
 use super::codes;
 use super::source::{bounded, mtu, read_or};
-use super::tcp::{initial_window, optional, transfer, window_from};
+use super::tcp::{contents, initial_window, optional, window_from};
 use crate::scenario::{Mtu, Quic, QuicCongestion};
 use weir_core::units::{Bytes, Duration};
 use weir_policy::codes as common;
@@ -16,8 +16,8 @@ pub(super) fn read(
     report: &mut Report,
 ) -> Option<Quic> {
     let connection = connection(table, mtu_there, report);
-    let transfer = transfer(table, report);
-    Some(Quic { transfer: transfer?, ..connection? })
+    let (transfer, conversation) = contents(table, report)?;
+    Some(Quic { transfer, conversation, ..connection? })
 }
 
 /// Reads the keys of every source over QUIC, whatever it transfers; `mtu_there` is the MTU of a
@@ -52,6 +52,7 @@ pub(crate) fn connection(
         ecn: ecn?,
         mtu: mtu?,
         transfer: None,
+        conversation: None,
         return_delay: return_delay?,
     })
 }

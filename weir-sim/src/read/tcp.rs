@@ -1,7 +1,8 @@
 //! The keys of a TCP source: the values of a profile, and what the scenario changes of them.
 
-use super::codes;
 use super::source::{Distribution, bounded, mtu, read_or};
+use super::{codes, keys};
+use crate::conversation::{Client, Conversation, EXCHANGES_MAX, Exchange};
 use crate::scenario::{
     Congestion, INITIAL_SEGMENTS_MAX, InitialWindow, Mtu, Profile, RTO_MIN_RFC6298, SlowStart, Tcp,
     Transfer, WINDOW_MAX,
@@ -19,8 +20,66 @@ pub(super) fn read(
     report: &mut Report,
 ) -> Option<Tcp> {
     let connection = connection(table, mtu_there, report);
+    let (transfer, conversation) = contents(table, report)?;
+    Some(Tcp { transfer, conversation, ..connection? })
+}
+
+/// Reads a transfer or a conversation.
+pub(super) fn contents(
+    table: &mut Table<'_>,
+    report: &mut Report,
+) -> Option<(Option<Transfer>, Option<Conversation>)> {
+    let conversation = conversation(table, report);
     let transfer = transfer(table, report);
-    Some(Tcp { transfer: transfer?, ..connection? })
+    let (transfer, conversation) = (transfer?, conversation?);
+    if transfer.is_some()
+        && conversation.is_some()
+        && let Some(node) = table.field("bytes")
+    {
+        let message = "is a transfer, and `conversation` says what is sent";
+        let cure = "take it out, or `conversation`";
+        report.push(node.draft(&codes::EXCLUSIVE, message).cure(cure));
+        return None;
+    }
+    Some((transfer, conversation))
+}
+
+/// Reads `conversation` and `client`.
+fn conversation(table: &mut Table<'_>, report: &mut Report) -> Option<Option<Conversation>> {
+    let client = optional(table, "client", report, |node, report| node.one_of(&CLIENTS, report));
+    let Some(node) = table.field("conversation") else {
+        let Some(node) = table.field("client") else { return Some(None) };
+        let cure = "write a `conversation`, or take it out";
+        report.push(node.draft(&codes::NEEDLESS, "needs a `conversation`").cure(cure));
+        return None;
+    };
+    let rows = node.elements(report)?;
+    if !(1..=EXCHANGES_MAX).contains(&rows.len()) {
+        let message = format!("has {} exchanges, not 1 to {EXCHANGES_MAX}", rows.len());
+        let cure = "begin another source where so many have ended";
+        report.push(node.draft(&common::TOO_MANY, message).cure(cure));
+        return None;
+    }
+    let exchanges: Option<_> = rows.iter().map(|row| exchange(row, report)).collect();
+    Some(Some(Conversation { client: client?.unwrap_or_default(), exchanges: exchanges? }))
+}
+
+/// Reads a row of `conversation`.
+fn exchange(node: &Node<'_>, report: &mut Report) -> Option<Exchange> {
+    let row = node.table(report)?;
+    let mut row = row.named("a row of `conversation`").with_keys(keys::EXCHANGES);
+    let amount = |row: &mut Table<'_>, key, report: &mut Report| row.value::<u64>(key, report);
+    let (up, down) = (amount(&mut row, "up", report), amount(&mut row, "down", report));
+    let (after, wait) =
+        (row.value_by("after", report, bounded), row.value_by("wait", report, bounded));
+    row.finish(report);
+    let exchange = Exchange { after: after?, up: up?, wait: wait?, down: down? };
+    if exchange.up == 0 && exchange.down == 0 {
+        let cure = "write how many bytes the client sends `up` or gets `down`";
+        report.push(node.draft(&common::OUT_OF_RANGE, "exchanges nothing").cure(cure));
+        return None;
+    }
+    Some(exchange)
 }
 
 /// Reads the keys of every TCP source, whatever it transfers; `mtu_there` is the MTU of a network's
@@ -280,6 +339,7 @@ pub(super) const CONTROLLERS: [(&str, Congestion); 6] = [
     ("prague", Congestion::Prague),
     ("none", Congestion::None),
 ];
+const CLIENTS: [(&str, Client); 2] = [("src", Client::Source), ("dst", Client::Destination)];
 pub(super) const ECN: [(&str, EcnMode); 3] =
     [("off", EcnMode::Off), ("classic", EcnMode::Active), ("accurate", EcnMode::Accurate)];
 /// The granularity of a sender's timer.

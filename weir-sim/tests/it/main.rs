@@ -6,6 +6,7 @@ mod behind;
 mod bounds;
 mod change;
 mod common;
+mod conversation;
 mod determinism;
 mod effective;
 mod engines;

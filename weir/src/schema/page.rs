@@ -86,6 +86,7 @@ pub fn scenario() -> String {
     for kind in scenarios::sources() {
         page.keys(kind.keyword, kind.summary, kind.keys);
     }
+    page.keys("A row of `conversation`", EXCHANGE, scenarios::EXCHANGES);
     page.keys("`[[change]]`", "", scenarios::CHANGES);
     page.keys("`[behind]`", BEHIND, scenarios::BEHINDS);
     page.keys("A table `rate`", CAPACITY, scenarios::CAPACITIES);
@@ -237,6 +238,8 @@ const PROMISES: &str =
     "What `weir test` proves by simulation; [promises.md](../promises.md) explains it.";
 const BEHIND: &str = "The bottleneck behind the link; in a network it is `behind` of a `[[link]]`.";
 const CAPACITY: &str = "A capacity that varies, as in `rate = { trace = \"lte.csv\" }`.";
+const EXCHANGE: &str = "A request and its response, as in `conversation = [{ after = \"0.2 s\", \
+up = 517, down = 24310 }]`. In each direction the bytes are under its sender's congestion control.";
 const DEPLOYMENT: &str = "A deployment says which policy shapes which direction between \
 interfaces. `weir up` runs it, and [running.md](../running.md) says what to know before.";
 const PORT: &str = "As in `ports = { inside = \"eth0\", outside = { interface = \"eth1\", delay = \

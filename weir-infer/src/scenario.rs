@@ -1,0 +1,315 @@
+//! What was found as the text of a scenario: the only place that knows its keys.
+//!
+//! A source is the end whose packets pass the link; what comes back travels for the whole round
+//! trip. Times have microseconds. A comment before each source says what cannot be a key: how sure
+//! a value is, what was seen of losses. Invariant: what is written, `weir sim` reads.
+
+use crate::datagrams::Steady;
+use crate::replayed::Part;
+use crate::tcp::{Acks, Control, Exchange, Family, Limit, Marks, Method, Tcp};
+use crate::{FlowOf, Inferred, Mark, Model, population};
+use std::fmt::Write;
+use weir_core::units::Duration;
+
+impl Inferred {
+    /// Returns the scenario: text that a person can read, correct and run again. The files of
+    /// [`Inferred::beside`] belong into its folder.
+    pub fn scenario(&self) -> String {
+        let mut text = String::from(
+            "# What `weir infer` found; correct it where you know better, and run it with `weir sim`.\n",
+        );
+        self.notes.iter().for_each(|note| line(&mut text, "# ", note));
+        line(&mut text, "duration = ", &quoted_time(self.duration.plus(TAIL)));
+        match &self.options.policy {
+            Some(policy) => line(&mut text, "policy = ", &quoted(policy)),
+            None => {
+                let rate = self.rate;
+                line(&mut text, "\n[policy.link]\nrate = ", &format!("\"{rate} bit/s\""));
+                text += "scheduler = \"fifo\"\n\n[policy.class.all]\ndefault = true\n";
+            }
+        }
+        let groups = population::groups(self);
+        groups.iter().for_each(|group| group.write(&mut text));
+        let is_grouped = |flow: &FlowOf| groups.iter().any(|group| group.has(flow));
+        for flow in self.flows.iter().filter(|flow| !is_grouped(flow)) {
+            match &flow.model {
+                Model::Tcp { tcp, source_is_client } => {
+                    self.connection(&mut text, flow, tcp, *source_is_client);
+                }
+                Model::Quic { quic, source_is_client } => {
+                    head(&mut text, flow, "quic");
+                    let [near, far] = quic.parts.map(Option::unwrap_or_default);
+                    line(&mut text, "return_delay = ", &quoted_time(near.plus(far)));
+                    conversation(&mut text, &quic.exchanges, *source_is_client);
+                }
+                Model::Steady { steady, .. } => constant(&mut text, flow, steady),
+                Model::Replayed { .. } => {}
+            }
+        }
+        self.parts().iter().for_each(|part| replayed(&mut text, part));
+        text
+    }
+
+    /// Returns the beginning of the names of files beside the scenario.
+    pub(crate) fn name(&self) -> &str {
+        if self.options.name.is_empty() { "inferred" } else { &self.options.name }
+    }
+
+    fn connection(&self, text: &mut String, flow: &FlowOf, tcp: &Tcp, source_is_client: bool) {
+        if tcp.exchanges.is_empty() {
+            line(text, "\n# left out, since it exchanged nothing: ", &flow.name);
+            return;
+        }
+        text.push('\n');
+        remarks(text, flow, tcp);
+        source(text, flow, "tcp");
+        let round_trip = tcp.round_trip.total().unwrap_or(ROUND_TRIP_UNKNOWN);
+        line(text, "return_delay = ", &quoted_time(round_trip));
+        transport(text, flow, tcp);
+        conversation(text, &tcp.exchanges, source_is_client);
+    }
+}
+
+/// Writes what no key says.
+fn remarks(text: &mut String, flow: &FlowOf, tcp: &Tcp) {
+    let Control { family, confidence, reactions } = tcp.control;
+    let by = match tcp.round_trip.by {
+        Method::Measured => "measured",
+        Method::Estimated => "estimated by the least of one capture",
+        Method::OneSided => "of one direction",
+        Method::Neighbours => "as other connections of the host",
+        Method::Unknown => "unknown: a guess",
+    };
+    let limit = match tcp.limit {
+        Limit::Application => "its application",
+        Limit::Receiver => "the receiver's window",
+        Limit::Network => "the path",
+    };
+    let mut words = format!("round trip {by} ({} answers); held back by {limit}", tcp.round_trip.samples);
+    if family != Family::Unknown {
+        let percent = confidence * 100.0;
+        let word = family.word();
+        write!(words, "; {word} with {percent:.0} % by {reactions} reactions").expect("grows");
+    } else {
+        write!(words, "; congestion control unknown, {} written", family.keyword()).expect("grows");
+    }
+    line(text, "# ", &words);
+    let lost = tcp.repeats;
+    if lost.before + lost.between + lost.behind + lost.needless > 0 {
+        let between = match lost.between {
+            0 => String::new(),
+            count => format!(", {count} in the link"),
+        };
+        let words = format!(
+            "sent again: {} lost before the point{between}, {} behind it, {} needlessly",
+            lost.before, lost.behind, lost.needless
+        );
+        line(text, "# ", &words);
+    }
+    for mark in &flow.marks {
+        let words = match mark {
+            Mark::Midstream => "open before the first frame: windows are not known",
+            Mark::OneSided => "one direction was captured: the other follows from acknowledgements",
+            Mark::Truncated => "headers of some segments are cut",
+            Mark::Vlan => continue,
+            Mark::Orientation => "no end is known to be inside: who sent more is the source",
+        };
+        line(text, "# ", words);
+    }
+}
+
+/// Writes the keys of hosts and path.
+fn transport(text: &mut String, flow: &FlowOf, tcp: &Tcp) {
+    line(text, "congestion = ", &quoted(tcp.control.family.keyword()));
+    let ecn = match tcp.ecn {
+        Marks::Off => None,
+        Marks::Classic => Some("classic"),
+        Marks::Accurate => Some("accurate"),
+    };
+    if let Some(ecn) = ecn {
+        line(text, "ecn = ", &quoted(ecn));
+    }
+    if let Some(bytes) = tcp.initial_window {
+        let segment = u64::from(tcp.segment.max(1));
+        let segments = bytes.div_ceil(segment).clamp(1, INITIAL_MAX);
+        line(text, "initial_window = ", &format!("\"{segments} packets\""));
+    }
+    let (first, most) = tcp.window.unwrap_or(WINDOW_UNKNOWN);
+    let first = first.clamp(WINDOW_MIN, WINDOW_MAX);
+    line(text, "window = ", &format!("\"{first} B\""));
+    if most > first {
+        line(text, "window_max = ", &format!("\"{} B\"", most.min(WINDOW_MAX)));
+    }
+    match tcp.acks {
+        Acks::Each => line(text, "ack_delay = ", "\"0 s\""),
+        Acks::Delayed(time) => line(text, "ack_delay = ", &quoted_time(time.min(ACK_DELAY_MAX))),
+        Acks::Joined | Acks::Unknown => line(text, "ack_delay = ", "\"40 ms\""),
+    }
+    if tcp.sack == Some(false) {
+        line(text, "sack = ", "false");
+    }
+    line(text, "timestamps = ", if tcp.timestamps { "true" } else { "false" });
+    let header = if flow.source.is_ipv6() { 60 } else { 40 };
+    let stamps = if tcp.timestamps { 12 } else { 0 };
+    // Of a segment that stands for several, the length says nothing.
+    let segment = tcp.mss.map_or(tcp.segment + stamps, u32::from);
+    let mtu = (segment + header).clamp(MTU_MIN, MTU_MAX);
+    if mtu != MTU && (tcp.mss.is_some() || segment + header < MTU) && tcp.segment > SEGMENT_SMALL {
+        line(text, "mtu = ", &format!("\"{mtu} B\""));
+    }
+    // An application that writes object by object does not wait for acknowledgements.
+    line(text, "nagle = ", "false");
+}
+
+fn conversation(text: &mut String, exchanges: &[Exchange], source_is_client: bool) {
+    line(text, "client = ", if source_is_client { "\"src\"" } else { "\"dst\"" });
+    text.push_str("conversation = [\n");
+    for exchange in exchanges.iter().take(EXCHANGES_MAX) {
+        text.push_str("  { ");
+        let mut comma = "";
+        let mut put = |key: &str, value: String| {
+            write!(text, "{comma}{key} = {value}").expect("text grows");
+            comma = ", ";
+        };
+        if exchange.after > Duration::ZERO {
+            put("after", quoted_time(exchange.after));
+        }
+        if exchange.up > 0 {
+            put("up", exchange.up.to_string());
+        }
+        if exchange.wait > Duration::ZERO {
+            put("wait", quoted_time(exchange.wait));
+        }
+        if exchange.down > 0 {
+            put("down", exchange.down.to_string());
+        }
+        text.push_str(" },\n");
+    }
+    text.push_str("]\n");
+}
+
+fn constant(text: &mut String, flow: &FlowOf, steady: &Steady) {
+    head(text, flow, "cbr");
+    line(text, "size = ", &format!("\"{} B\"", steady.length.max(LENGTH_MIN)));
+    line(text, "interval = ", &quoted_time(steady.interval));
+    // The mean distance of even ones is half of their greatest.
+    let jitter = (steady.jitter * 200.0).min(100.0);
+    if jitter >= 1.0 {
+        line(text, "jitter = ", &format!("\"{jitter:.0} %\""));
+    }
+    line(text, "stop = ", &quoted_time(flow.end.plus(steady.interval)));
+}
+
+fn replayed(text: &mut String, part: &Part<'_>) {
+    let starts = part.flows.iter().flat_map(|flow| flow.rows().first().map(|row| (row.at, flow)));
+    let Some((_, first)) = starts.min_by_key(|start| start.0) else { return };
+    let flows = part.flows.len();
+    line(text, "\n# sent again as they were: ", &format!("{flows} flows"));
+    let name = part.name.trim_end_matches(".pcapng").rsplit('.').next().unwrap_or("packets");
+    line(text, "[[source]]\nname = ", &quoted(name));
+    line(text, "kind = ", "\"capture\"");
+    line(text, "file = ", &quoted(&part.name));
+    line(text, "flows = ", "true");
+    line(text, "start = ", &quoted_time(first.first_row()));
+}
+
+/// Writes the beginning of a source.
+fn head(text: &mut String, flow: &FlowOf, kind: &str) {
+    text.push('\n');
+    source(text, flow, kind);
+}
+
+fn source(text: &mut String, flow: &FlowOf, kind: &str) {
+    line(text, "[[source]]\nname = ", &quoted(&flow.name));
+    line(text, "kind = ", &quoted(kind));
+    line(text, "src = ", &quoted(&flow.source.ip().to_string()));
+    line(text, "dst = ", &quoted(&flow.destination.ip().to_string()));
+    line(text, "sport = ", &flow.source.port().to_string());
+    line(text, "dport = ", &flow.destination.port().to_string());
+    if flow.dscp != 0 {
+        line(text, "dscp = ", &flow.dscp.to_string());
+    }
+    if flow.vlan != 0 {
+        line(text, "vlan = ", &flow.vlan.to_string());
+    }
+    line(text, "start = ", &quoted_time(flow.start));
+}
+
+/// Adds a line: a key and its value.
+pub(crate) fn line(text: &mut String, key: &str, value: &str) {
+    text.push_str(key);
+    text.push_str(value);
+    text.push('\n');
+}
+
+/// Returns a text as TOML quotes it.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            letter if letter.is_control() => {
+                write!(quoted, "\\u{:04x}", u32::from(letter)).expect("text grows");
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Returns a time in seconds, to the microsecond, or in milliseconds if it is short.
+pub(crate) fn quoted_time(time: Duration) -> String {
+    let micros = time.as_nanos().div_ceil(1000);
+    let (whole, part, digits, unit) = match micros {
+        0..1_000_000 => (micros / 1000, micros % 1000, 3, "ms"),
+        _ => (micros / 1_000_000, micros % 1_000_000, 6, "s"),
+    };
+    let text = format!("{whole}.{part:0digits$}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("\"{text} {unit}\"")
+}
+
+/// What is simulated behind the last frame, so that what was slower ends, too.
+const TAIL: Duration = Duration::from_secs(5);
+/// Written where nothing was timed.
+const ROUND_TRIP_UNKNOWN: Duration = Duration::from_millis(50);
+/// Of a receiver whose handshake was not seen: Linux's.
+const WINDOW_UNKNOWN: (u64, u64) = (65_535, 6 << 20);
+/// The limits of the keys.
+const WINDOW_MIN: u64 = 1;
+const WINDOW_MAX: u64 = 256 << 20;
+const INITIAL_MAX: u64 = 1000;
+const MTU: u32 = 1500;
+const MTU_MIN: u32 = 576;
+const MTU_MAX: u32 = 65_535;
+const LENGTH_MIN: u32 = 60;
+const EXCHANGES_MAX: usize = 1 << 16;
+const ACK_DELAY_MAX: Duration = Duration::from_millis(500);
+/// A connection with shorter segments only shows nothing of its path.
+const SEGMENT_SMALL: u32 = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_as_scenarios_have_them() {
+        let rows = [
+            (0, "\"0 ms\""),
+            (1, "\"0.001 ms\""),
+            (1_500_000, "\"1.5 ms\""),
+            (23_000_000, "\"23 ms\""),
+            (1_000_000_000, "\"1 s\""),
+            (12_345_678_901, "\"12.345679 s\""),
+        ];
+        for (nanos, expected) in rows {
+            let time = Duration::from_nanos(nanos);
+            let written = quoted_time(time);
+            assert_eq!(written, expected);
+            assert!(written.trim_matches('"').parse::<Duration>().is_ok(), "{written}");
+        }
+        assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
+    }
+}

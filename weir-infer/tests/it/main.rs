@@ -1,0 +1,6 @@
+//! Inference against the truth: simulated connections, captured at their bottleneck.
+
+mod common;
+mod families;
+mod odd;
+mod truth;

@@ -1,0 +1,293 @@
+//! A conversation: the requests and responses that two applications exchange on one connection.
+//!
+//! A plan is a list of [`Exchange`]s. The client opens the connection, waits, and sends a request;
+//! the server responds once the request has arrived whole; the client waits for all of the
+//! response, and then for the pause before the next exchange. Whatever carries the bytes is told
+//! nothing of this: it writes what [`Talk::next`] returns, and reports what was read. Invariant:
+//! one exchange is under way at a time, so a read never holds bytes of two of them.
+
+use std::sync::Arc;
+use weir_core::units::{Duration, Instant};
+
+/// The exchanges of one connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Conversation {
+    /// The end that opens the connection and sends the requests.
+    pub client: Client,
+    /// The exchanges in their order; at least one.
+    pub exchanges: Arc<[Exchange]>,
+}
+
+/// The end of a source's packets at which the client is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Client {
+    /// The packets of the source hold requests, what comes back are responses.
+    #[default]
+    Source,
+    /// The packets of the source hold responses.
+    Destination,
+}
+
+/// A request and its response.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Exchange {
+    /// From the end of the exchange before it, or from the open connection.
+    pub after: Duration,
+    /// Bytes of the request; without any, the server sends unasked.
+    pub up: u64,
+    /// For how long the server has the whole request before it responds.
+    pub wait: Duration,
+    /// Bytes of the response; without any, the exchange ends when the request has arrived.
+    pub down: u64,
+}
+
+/// The sender or the receiver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    Sender,
+    Receiver,
+}
+
+impl Side {
+    /// Returns the other end of the connection.
+    pub const fn other(self) -> Self {
+        match self {
+            Side::Sender => Side::Receiver,
+            Side::Receiver => Side::Sender,
+        }
+    }
+}
+
+/// A conversation in progress.
+#[derive(Debug)]
+pub(crate) struct Talk {
+    plan: Conversation,
+    /// The number of the present exchange.
+    place: usize,
+    state: State,
+    /// When the first byte of the present exchange was written.
+    began: Instant,
+    /// No exchange begins any more.
+    stopped: bool,
+}
+
+/// The next thing that an application does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Deed {
+    /// It writes so many bytes.
+    Write(u64),
+    /// The client closes the connection.
+    Close,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// The connection is not open.
+    Opening,
+    /// The next exchange begins at this instant.
+    Pausing(Instant),
+    /// So many bytes of the request are still to arrive.
+    Asking(u64),
+    /// The server responds at this instant.
+    Serving(Instant),
+    /// So many bytes of the response are still to arrive.
+    Responding(u64),
+    /// All exchanges have ended; the client closes the connection.
+    Over,
+    Closed,
+}
+
+impl Talk {
+    pub fn new(plan: &Conversation) -> Self {
+        let plan = plan.clone();
+        Self { plan, place: 0, state: State::Opening, began: Instant::ZERO, stopped: false }
+    }
+
+    /// Returns where the client is.
+    pub fn client(&self) -> Side {
+        match self.plan.client {
+            Client::Source => Side::Sender,
+            Client::Destination => Side::Receiver,
+        }
+    }
+
+    /// Whether the connection is still to be opened.
+    pub fn is_opening(&self) -> bool {
+        self.state == State::Opening
+    }
+
+    /// The client knows that the connection is open.
+    pub fn open(&mut self, now: Instant) {
+        if self.is_opening() {
+            self.pause(now);
+        }
+    }
+
+    /// Lets no other exchange begin.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+        if matches!(self.state, State::Opening | State::Pausing(_)) {
+            self.state = State::Over;
+        }
+    }
+
+    /// Takes the bytes that the application of `side` read; returns how long the exchange took if
+    /// they were its last.
+    pub fn read(&mut self, now: Instant, side: Side, bytes: u64) -> Option<Duration> {
+        let exchange = self.exchange();
+        let (left, by_server) = match self.state {
+            State::Asking(left) => (left, true),
+            State::Responding(left) => (left, false),
+            _ => return None,
+        };
+        if bytes == 0 || by_server == (side == self.client()) {
+            return None;
+        }
+        assert!(bytes <= left, "nothing is sent before its exchange begins");
+        match (left - bytes, by_server) {
+            (0, true) if exchange.down > 0 => self.state = State::Serving(now.after(exchange.wait)),
+            (0, _) => return Some(self.end(now)),
+            (rest, true) => self.state = State::Asking(rest),
+            (rest, false) => self.state = State::Responding(rest),
+        }
+        None
+    }
+
+    /// Returns what the application of `side` does at `now`, until there is nothing.
+    pub fn next(&mut self, now: Instant, side: Side) -> Option<Deed> {
+        self.due(side).filter(|due| *due <= now)?;
+        let Exchange { up, down, .. } = self.exchange();
+        match self.state {
+            State::Pausing(_) if up > 0 => {
+                (self.state, self.began) = (State::Asking(up), now);
+                Some(Deed::Write(up))
+            }
+            State::Pausing(_) | State::Serving(_) => {
+                if up == 0 {
+                    self.began = now;
+                }
+                self.state = State::Responding(down);
+                Some(Deed::Write(down))
+            }
+            State::Over => {
+                self.state = State::Closed;
+                Some(Deed::Close)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns when the application of `side` does something unasked.
+    pub fn due(&self, side: Side) -> Option<Instant> {
+        let is_client = side == self.client();
+        match self.state {
+            State::Pausing(at) if is_client == (self.exchange().up > 0) => Some(at),
+            State::Serving(at) if !is_client => Some(at),
+            State::Over if is_client => Some(Instant::ZERO),
+            _ => None,
+        }
+    }
+
+    fn exchange(&self) -> Exchange {
+        self.plan.exchanges.get(self.place).copied().unwrap_or_default()
+    }
+
+    fn end(&mut self, now: Instant) -> Duration {
+        self.place += 1;
+        self.pause(now);
+        now.since(self.began)
+    }
+
+    /// Begins the pause before the present exchange, if there is one.
+    fn pause(&mut self, now: Instant) {
+        let next = self.plan.exchanges.get(self.place).filter(|_| !self.stopped);
+        self.state = next.map_or(State::Over, |next| State::Pausing(now.after(next.after)));
+    }
+}
+
+/// Bound: exchanges of one conversation; a scenario with more is refused.
+pub const EXCHANGES_MAX: usize = 1 << 16;
+/// The most bytes of a request or a response.
+pub const AMOUNT_MAX: u64 = 1 << 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays a conversation over a wire that takes 10 ms each way; returns who wrote what at which
+    /// millisecond, and in brackets when an exchange ended.
+    fn play(client: Client, exchanges: &[(u64, u64, u64, u64)]) -> String {
+        let millis = Duration::from_millis;
+        let rows = exchanges.iter().map(|&(after, up, wait, down)| Exchange {
+            after: millis(after),
+            up,
+            wait: millis(wait),
+            down,
+        });
+        let mut talk = Talk::new(&Conversation { client, exchanges: rows.collect() });
+        let mut flying: Vec<(u64, Side, u64)> = Vec::new();
+        let mut told = Vec::new();
+        talk.open(Instant::ZERO);
+        for ms in 0..1000 {
+            let now = Instant::ZERO.after(millis(ms));
+            for &(_, side, bytes) in flying.iter().filter(|packet| packet.0 == ms) {
+                if let Some(took) = talk.read(now, side, bytes) {
+                    told.push(format!("({})", took.as_nanos() / 1_000_000));
+                }
+            }
+            for side in [Side::Sender, Side::Receiver] {
+                while let Some(deed) = talk.next(now, side) {
+                    let name = if side == Side::Sender { "s" } else { "r" };
+                    match deed {
+                        Deed::Close => told.push(format!("{name}.@{ms}")),
+                        Deed::Write(bytes) => {
+                            // In two parts, of which the first comes earlier.
+                            flying.push((ms + 9, side.other(), bytes / 2));
+                            flying.push((ms + 10, side.other(), bytes - bytes / 2));
+                            told.push(format!("{name}{bytes}@{ms}"));
+                        }
+                    }
+                }
+            }
+        }
+        told.join(" ")
+    }
+
+    #[test]
+    fn each_side_speaks_when_the_other_has_been_heard() {
+        let rows: &[(&[_], &str, &str)] = &[
+            (&[(0, 5, 0, 9)], "s5@0 r9@10 (20) s.@20", "r5@0 s9@10 (20) r.@20"),
+            (
+                &[(7, 5, 3, 9), (100, 1, 0, 1)],
+                "s5@7 r9@20 (23) s1@130 r1@140 (20) s.@150",
+                "r5@7 s9@20 (23) r1@130 s1@140 (20) r.@150",
+            ),
+            // A server that speaks first, and uploads without a response.
+            (
+                &[(1, 0, 0, 4), (2, 6, 0, 0), (3, 0, 0, 8)],
+                "r4@1 (10) s6@13 (10) r8@26 (10) s.@36",
+                "s4@1 (10) r6@13 (10) s8@26 (10) r.@36",
+            ),
+        ];
+        for (exchanges, from_source, from_destination) in rows {
+            assert_eq!(play(Client::Source, exchanges), *from_source);
+            assert_eq!(play(Client::Destination, exchanges), *from_destination);
+        }
+    }
+
+    #[test]
+    fn a_stop_ends_it_after_the_exchange_under_way() {
+        let exchanges: Arc<[Exchange]> =
+            [Exchange { up: 1, down: 1, ..Exchange::default() }; 3].into();
+        let plan = Conversation { client: Client::Source, exchanges };
+        let (now, client, server) = (Instant::ZERO, Side::Sender, Side::Receiver);
+        let mut talk = Talk::new(&plan);
+        talk.open(now);
+        assert_eq!(talk.next(now, client), Some(Deed::Write(1)));
+        talk.stop();
+        talk.read(now, server, 1);
+        assert_eq!(talk.next(now, server), Some(Deed::Write(1)));
+        assert_eq!(talk.read(now, client, 1), Some(Duration::ZERO));
+        assert_eq!([talk.next(now, client), talk.next(now, client)], [Some(Deed::Close), None]);
+    }
+}
