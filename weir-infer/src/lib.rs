@@ -526,7 +526,7 @@ impl Model {
 pub const POPULATION_FROM: usize = 2_000;
 
 /// Answers from which a host's own least turnaround counts.
-const SAMPLES_ENOUGH: u32 = 8;
+const SAMPLES_ENOUGH: u32 = 16;
 /// IP in IP, IPv6 in IPv4, GRE, ESP, AH, Ethernet in IP, L2TP.
 const TUNNELS: [u8; 7] = [4, 41, 47, 50, 51, 97, 115];
 /// OpenVPN, L2TP, GTP, Teredo, IPsec, VXLAN, Geneve, WireGuard.
