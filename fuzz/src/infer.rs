@@ -1,11 +1,13 @@
 //! Target `infer`: infers from any bytes as a capture, as two of them, and as a record.
 
+use std::io;
+use std::path::Path;
 use weir_infer::{Grouping, Input, Options, infer as infer_from};
 use weir_trace::capture::CaptureReader;
 use weir_trace::record::RecordReader;
 
-/// Infers from an input, and writes what was found: each byte is in one row, and times are those of
-/// the input.
+/// Infers from an input, and writes what was found: each byte is in one row, and what is written
+/// is a scenario.
 pub fn infer(input: &[u8]) {
     let capture = || CaptureReader::new(input).ok();
     let inputs = [
@@ -24,14 +26,14 @@ pub fn infer(input: &[u8]) {
             assert_eq!(all, bytes_of(capture()), "each byte is counted once");
             assert!(modelled <= all);
         }
-        assert!(found.scenario().contains("duration = "));
         assert!(!found.to_string().is_empty());
-        for beside in found.beside() {
-            let mut reader = CaptureReader::new(&beside.bytes[..]).expect("it was written");
-            while let Some(frame) = reader.next_frame() {
-                frame.expect("it was written");
-            }
-        }
+        let (text, beside) = (found.scenario(), found.beside());
+        let read = |path: &Path| {
+            let file = beside.iter().find(|file| path.ends_with(&file.name));
+            file.map(|file| file.bytes.clone()).ok_or(io::ErrorKind::NotFound.into())
+        };
+        let outcome = weir_sim::read::parse(text.as_bytes(), "inferred.toml", &read);
+        assert!(outcome.plan.is_some(), "{text}\n{:?}", outcome.findings);
     }
 }
 

@@ -13,12 +13,14 @@ mod datagrams;
 mod flows;
 mod frame;
 mod input;
+pub mod observed;
 mod population;
 mod replayed;
 mod report;
 mod scenario;
 mod shown;
 pub mod tcp;
+pub mod whatif;
 
 pub use datagrams::{OpenLoop, Quic, Steady};
 pub use flows::{FLOWS_MAX, PACKETS_MAX};
@@ -418,6 +420,11 @@ impl Building<'_> {
                 datagrams(&flow, packets, source)
             }
         };
+        let is_connection = matches!(model, Model::Tcp { .. } | Model::Quic { .. });
+        let model = match is_connection && !flow.key.ends.iter().all(is_host) {
+            true => Model::Replayed { reason: Reason::Ends },
+            false => model,
+        };
         self.number += 1;
         let pair = |values: [u64; 2]| [values[source], values[1 - source]];
         Ok(FlowOf {
@@ -459,6 +466,13 @@ impl Building<'_> {
         let tcp = Box::new(connection.finish(round_trip));
         Model::Tcp { tcp, source_is_client: connection.client() == source }
     }
+}
+
+/// Returns whether a host may have this port and this address.
+fn is_host(end: &SocketAddr) -> bool {
+    let is_broadcast = matches!(end.ip(), IpAddr::V4(address) if address.is_broadcast());
+    let is_address = !end.ip().is_multicast() && !end.ip().is_unspecified() && !is_broadcast;
+    end.port() != 0 && is_address
 }
 
 /// Returns what a flow of packets was.
@@ -526,7 +540,7 @@ impl Model {
 pub const POPULATION_FROM: usize = 2_000;
 
 /// Answers from which a host's own least turnaround counts.
-const SAMPLES_ENOUGH: u32 = 8;
+const SAMPLES_ENOUGH: u32 = 16;
 /// IP in IP, IPv6 in IPv4, GRE, ESP, AH, Ethernet in IP, L2TP.
 const TUNNELS: [u8; 7] = [4, 41, 47, 50, 51, 97, 115];
 /// OpenVPN, L2TP, GTP, Teredo, IPsec, VXLAN, Geneve, WireGuard.
