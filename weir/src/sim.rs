@@ -260,7 +260,8 @@ impl Sim {
             };
             let packets = told.then_some(&mut tell as &mut dyn FnMut(&Fate<'_>));
             let slowest = self.explain.slowest();
-            watched(scenario, Watch { slowest, bins: self.bins, packets, flow, rest })
+            let bins = self.bins;
+            watched(scenario, Watch { slowest, bins, packets, flow, rest, objects: false })
         };
         let report = match report {
             Ok(report) => Report { host, ..report },
