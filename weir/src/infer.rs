@@ -1,8 +1,8 @@
 //! `weir infer`: what the applications of a capture or a record wanted, as a scenario.
 
+use crate::Run;
 use crate::output::{Exit, Format, Output};
 use crate::whole_file::{self, cannot};
-use crate::Run;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -60,8 +60,11 @@ impl Run for Infer {
 
 impl Infer {
     fn infer(&self, output: &Output) -> Result<Exit, String> {
-        let inputs: Vec<&Path> =
-            [Some(&self.file), self.outside.as_ref()].into_iter().flatten().map(|it| &**it).collect();
+        let inputs: Vec<&Path> = [Some(&self.file), self.outside.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|it| &**it)
+            .collect();
         whole_file::distinct(&[("-o", &self.output)], &inputs)?;
         let options = self.options()?;
         let bar = bar(&self.file);
