@@ -275,8 +275,8 @@ fn notes(read: &input::Read, meter: &Meter, options: &Options, busiest: u64) -> 
     if options.rate.is_none() && options.policy.is_none() {
         let megabits = busiest as f64 / 1e6;
         notes.push(format!(
-            "the rate of the link, {megabits:.3} Mbit/s, is what its busiest tenth of a second had; \
-             give --rate or --policy if you know it"
+            "the rate of the link, {megabits:.3} Mbit/s, is what its busiest tenth of a second \
+             had; give --rate or --policy if you know it"
         ));
     }
     notes

@@ -17,7 +17,7 @@ impl Inferred {
     /// [`Inferred::beside`] belong into its folder.
     pub fn scenario(&self) -> String {
         let mut text = String::from(
-            "# What `weir infer` found; correct it where you know better, and run it with `weir sim`.\n",
+            "# Found by `weir infer`; correct it where you know better; `weir sim` runs it.\n",
         );
         self.notes.iter().for_each(|note| line(&mut text, "# ", note));
         line(&mut text, "duration = ", &quoted_time(self.duration.plus(TAIL)));

@@ -12,13 +12,13 @@ use weir_infer::{Error, Grouping, Inferred, Input, Options, infer};
 use weir_trace::capture::CaptureReader;
 use weir_trace::record::{RecordReader, is_record};
 
-/// Reads a capture, or a record of a running link, and writes a scenario in which its sources react.
+/// Reads a capture, or a record of a running link, and writes a scenario whose sources react.
 ///
-/// Of each connection of TCP it finds what the applications exchanged, and what hosts and path were;
-/// of QUIC as much as lengths and times tell. Constant flows become constant sources; all else is
-/// sent again as it was, from captures that are written beside the scenario. A table says what
-/// became of all bytes. Exits 1 if the file is damaged, after what precedes the damage was used.
-/// docs/guide/what-if.md has an example and says what can be trusted.
+/// Of each connection of TCP it finds what the applications exchanged, and what hosts and path
+/// were; of QUIC as much as lengths and times tell. Constant flows become constant sources; all
+/// else is sent again as it was, from captures that are written beside the scenario. A table says
+/// what became of all bytes. Exits 1 if the file is damaged, after what precedes the damage was
+/// used. docs/guide/what-if.md has an example and says what can be trusted.
 #[derive(clap::Args)]
 pub struct Infer {
     /// A capture (pcap or pcapng, plain or in gzip or zstd) or a file of `weir record`; `-` for

@@ -50,7 +50,7 @@ pub struct View {
     allowed: Option<u64>,
     /// The newest timestamp for the host.
     stamp: Option<u32>,
-    /// Timestamps for the host that it has not returned, and when the first packet with each passed.
+    /// Timestamps that the host has not returned, and when the first packet with each passed.
     stamps: VecDeque<(u32, Instant)>,
     unanswered: VecDeque<(u64, Instant)>,
     /// What the host had received when it spoke last.
