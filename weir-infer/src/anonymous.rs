@@ -59,8 +59,12 @@ mod tests {
 
     fn shared(one: IpAddr, other: IpAddr) -> u32 {
         match (one, other) {
-            (IpAddr::V4(one), IpAddr::V4(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
-            (IpAddr::V6(one), IpAddr::V6(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
+            (IpAddr::V4(one), IpAddr::V4(other)) => {
+                (one.to_bits() ^ other.to_bits()).leading_zeros()
+            }
+            (IpAddr::V6(one), IpAddr::V6(other)) => {
+                (one.to_bits() ^ other.to_bits()).leading_zeros()
+            }
             _ => 0,
         }
     }

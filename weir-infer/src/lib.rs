@@ -336,7 +336,9 @@ impl Neighbours {
         let mut least = BTreeMap::new();
         for flow in flows {
             let Content::Tcp(connection) = &flow.content else { continue };
-            for ((time, _), end) in connection.turnarounds().into_iter().zip(by_role(flow, connection)) {
+            for ((time, _), end) in
+                connection.turnarounds().into_iter().zip(by_role(flow, connection))
+            {
                 let Some(time) = time.filter(|_| !connection.is_one_sided()) else { continue };
                 let known = least.entry(end.ip()).or_insert(time);
                 *known = time.min(*known);

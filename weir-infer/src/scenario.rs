@@ -85,7 +85,8 @@ fn remarks(text: &mut String, flow: &FlowOf, tcp: &Tcp) {
         Limit::Receiver => "the receiver's window",
         Limit::Network => "the path",
     };
-    let mut words = format!("round trip {by} ({} answers); held back by {limit}", tcp.round_trip.samples);
+    let mut words =
+        format!("round trip {by} ({} answers); held back by {limit}", tcp.round_trip.samples);
     if family != Family::Unknown {
         let percent = confidence * 100.0;
         let word = family.word();

@@ -73,6 +73,7 @@ verbs! {
         compare::Compare,
         sweep::Sweep,
         tune::Tune,
+        whatif::Whatif,
     ;
     "Run it":
         doctor::Doctor,

@@ -66,7 +66,8 @@ pub fn exchanges(client: &View, server: &View, turnarounds: [Duration; 2]) -> Ve
             continue;
         }
         while waits.next_if(|mark| mark.offset < last.down).is_some() {}
-        let response = waits.peek().filter(|mark| mark.offset == last.down && asked > 0 && given > 0);
+        let response =
+            waits.peek().filter(|mark| mark.offset == last.down && asked > 0 && given > 0);
         let is_whole = |mark: &&&Mark| mark.received == next.up;
         let wait = response.filter(is_whole).map_or(Duration::ZERO, |mark| less(mark.gap, far));
         found.push(Exchange { after: last.after, up: asked, wait, down: given });

@@ -86,7 +86,9 @@ pub struct Sent {
 impl Flight {
     /// An acknowledgement of all below `offset` passed on its way to the sender.
     pub fn acknowledged(&mut self, at: Instant, stamp: Option<u32>, offset: u64) {
-        if let Some(last) = self.acks.back_mut().filter(|last| last.stamp.is_some() && last.stamp == stamp) {
+        if let Some(last) =
+            self.acks.back_mut().filter(|last| last.stamp.is_some() && last.stamp == stamp)
+        {
             last.offset = offset;
             return;
         }

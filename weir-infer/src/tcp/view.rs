@@ -248,7 +248,9 @@ impl View {
         let Some(to) = self.sent.offset(segment.ack).map(|to| self.without_fin(0, to)) else {
             return;
         };
-        if let Some(syn) = self.other_syn.filter(|_| self.seen[0] == 0 && !segment.has(Segment::SYN)) {
+        if let Some(syn) =
+            self.other_syn.filter(|_| self.seen[0] == 0 && !segment.has(Segment::SYN))
+        {
             // The host's SYN was not seen, but this answers it.
             self.other_syn = None;
             self.turnaround.add(at.since(syn), 0);
@@ -281,9 +283,10 @@ impl View {
     fn writes(&mut self, segment: &Segment, at: Instant, heard: u64, round_trip: Option<Duration>) {
         let before = self.sent.next;
         let known = self.known(self.acked, round_trip);
-        let will_be_new = self.sent.offset(segment.seq).is_none_or(|from| {
-            from + u64::from(segment.payload) > before
-        });
+        let will_be_new = self
+            .sent
+            .offset(segment.seq)
+            .is_none_or(|from| from + u64::from(segment.payload) > before);
         if will_be_new {
             self.speaks(before, heard, at);
         }
@@ -315,7 +318,8 @@ impl View {
         let least = self.turnaround.least.unwrap_or(Duration::ZERO);
         // What it answers is complete only if nothing more was under way to it.
         let is_answer = heard > self.heard && heard >= self.received.next;
-        let since = |instant: Option<Instant>| instant.map_or(Duration::ZERO, |past| at.since(past));
+        let since =
+            |instant: Option<Instant>| instant.map_or(Duration::ZERO, |past| at.since(past));
         let found = if is_answer {
             Some((Cause::Heard, since(self.received.last_new)))
         } else if from == 0 {
