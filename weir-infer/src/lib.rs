@@ -13,12 +13,14 @@ mod datagrams;
 mod flows;
 mod frame;
 mod input;
+pub mod observed;
 mod population;
 mod replayed;
 mod report;
 mod scenario;
 mod shown;
 pub mod tcp;
+pub mod whatif;
 
 pub use datagrams::{OpenLoop, Quic, Steady};
 pub use flows::{FLOWS_MAX, PACKETS_MAX};

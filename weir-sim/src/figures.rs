@@ -4,7 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use weir_core::account::{Count, Histogram};
 use weir_core::event::DropReason;
-use weir_core::units::Duration;
+use weir_core::units::{Duration, Instant};
 use weir_policy::table::millis;
 use weir_trace::shown::micros;
 
@@ -52,6 +52,15 @@ pub struct Delays {
     /// How far the true quantiles may be from `p50`, `p90` and `p99`.
     #[serde(skip)]
     pub resolution: [Duration; 3],
+}
+
+/// A transfer or an exchange that was completed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Object {
+    /// When its last byte was read.
+    pub ended: Instant,
+    /// How long it took until then.
+    pub took: Duration,
 }
 
 impl Amount {

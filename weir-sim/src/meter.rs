@@ -4,9 +4,9 @@
 //! which begins after the warm-up.
 
 use crate::connections::Connections;
+use crate::figures::Object;
 use crate::interval::Interval;
 use crate::quic::Done;
-use crate::report::Object;
 use crate::script::{Datagram, Playback};
 use weir_core::account::{Count, Histogram, LeafAccount};
 use weir_core::event::{Departure, DropReason};

@@ -8,7 +8,7 @@ use crate::bins::{BinsReport, quoted};
 use crate::change::ChangeReport;
 pub use crate::classes::ClassReport;
 pub use crate::connections::{Limited, TcpReport};
-pub use crate::figures::{Amount, Delays, Dropped};
+pub use crate::figures::{Amount, Delays, Dropped, Object};
 
 use crate::classes::{ClassSums, class_table, shown};
 use crate::figures::rate;
@@ -24,7 +24,7 @@ use std::fmt;
 use weir_core::account::{Account, LeafAccount};
 use weir_core::ids::LeafId;
 use weir_core::sched::Tree;
-use weir_core::units::{Duration, Instant, Rate};
+use weir_core::units::{Duration, Rate};
 use weir_policy::table::{Table, megabits, millis};
 use weir_trace::explain::ExplainReport;
 use weir_trace::shown::{bits_per_second, seconds};
@@ -115,15 +115,6 @@ pub struct SourceReport {
     /// The transfers or exchanges that it completed, if that was requested; at most a million.
     #[serde(skip)]
     pub objects: Vec<Object>,
-}
-
-/// A transfer or an exchange that was completed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Object {
-    /// When its last byte was read.
-    pub ended: Instant,
-    /// How long it took until then.
-    pub took: Duration,
 }
 
 /// The balance of the whole run, warm-up included, in packets.

@@ -4,3 +4,4 @@ mod common;
 mod families;
 mod odd;
 mod truth;
+mod whatif;

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tally::seconds;
 use weir_core::packet::Protocol;
-use weir_core::units::{Duration, Instant};
+use weir_core::units::{Bytes, Duration, Instant};
 
 /// A scenario under a policy.
 #[derive(Clone, Debug)]
@@ -127,13 +127,18 @@ fn simulate(scenario: &Scenario, captured: &[Tally]) -> Result<Run, RunError> {
         .collect();
     run.resize_with(scenario.sources.len(), Tally::default);
     let end = Instant::ZERO.after(scenario.duration);
+    // A fate ends when the link hands the packet out; captures have its last bit.
+    let rate = scenario.link.tree.rate();
     let mut tell = |fate: &Fate<'_>| {
         let Some(tally) = places.get(fate.source.name.as_str()).map(|&at| &mut run[at]) else {
             return;
         };
         match fate.dropped {
             Some(_) => tally.dropped += 1,
-            None if fate.at <= end => tally.sent(fate.length, Some(fate.at.since(fate.arrived))),
+            None if fate.at <= end => {
+                let line = rate.transmit_time(Bytes::new(u64::from(fate.length)));
+                tally.sent(fate.length, Some(fate.at.since(fate.arrived).plus(line)));
+            }
             None => {}
         }
     };

@@ -152,6 +152,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
+            "weir-infer",
             "weir-trace",
             "weir-rsvp",
             "weir-host",
@@ -408,7 +409,7 @@ pub const CIRCLES: &[Circle] = &[
     },
     Circle {
         first: "weir-sim/src/classes.rs",
-        files: 31,
+        files: 32,
         reason: "one call runs a link or a network, and both have one report; to be undone",
     },
     Circle { first: "weir-sim/src/compare/measured.rs", files: 2, reason: FOLDER },
