@@ -31,9 +31,10 @@ fn a_stopped_report_has_what_ended_and_leaves_the_document_alone() {
     let at = |name: &str| folder.path().join(name).display().to_string();
     let (html, document) = (at("r.html"), at("README.md"));
     std::fs::write(&document, "as it was").expect("it can be written");
-    interrupted(&["report", "--threads", "1", "--out", &html, "--markdown", &at(".")]);
+    interrupted(&["report", "--threads", "1", "--out", &html]);
     let page = std::fs::read_to_string(&html).expect("it was written");
     assert!(page.contains("<article") && page.trim_end().ends_with("</html>"), "{page}");
+    interrupted(&["report", "--threads", "1", "--markdown", &at(".")]);
     assert_eq!(std::fs::read_to_string(&document).expect("it is there"), "as it was");
 }
 
