@@ -1,8 +1,8 @@
 //! Addresses that keep who shares a prefix with whom, and nothing else.
 //!
-//! Each bit of an address is flipped or not by a function of the bits before it [xu02, Crypto-PAn],
-//! here a seeded hash. Two addresses share as many bits afterwards as before. Ports of servers stay,
-//! since policies classify by them. Invariant: one address becomes one address, and no two the same.
+//! [xu02] Each bit of an address is flipped or not by a function of the bits before it, here a
+//! seeded hash. So two addresses share as many bits afterwards as before. Ports stay, since
+//! policies classify by them. Invariant: one address becomes one address, and no two the same.
 
 use crate::FlowOf;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -61,8 +61,12 @@ mod tests {
 
     fn shared(one: IpAddr, other: IpAddr) -> u32 {
         match (one, other) {
-            (IpAddr::V4(one), IpAddr::V4(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
-            (IpAddr::V6(one), IpAddr::V6(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),
+            (IpAddr::V4(one), IpAddr::V4(other)) => {
+                (one.to_bits() ^ other.to_bits()).leading_zeros()
+            }
+            (IpAddr::V6(one), IpAddr::V6(other)) => {
+                (one.to_bits() ^ other.to_bits()).leading_zeros()
+            }
             _ => 0,
         }
     }

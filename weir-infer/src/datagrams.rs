@@ -103,7 +103,8 @@ impl Packets {
         }
         let is_rtp = |start: &[u8; 8]| start[0] >> 6 == 2 && !(200..=207).contains(&start[1]);
         let streams = self.first.iter().flatten();
-        if self.rows.len() >= RTP_MIN && streams.clone().count() > 0 && streams.clone().all(is_rtp) {
+        if self.rows.len() >= RTP_MIN && streams.clone().count() > 0 && streams.clone().all(is_rtp)
+        {
             return OpenLoop::Call;
         }
         let span = self.span().as_nanos().max(1) as f64 / 1e9;

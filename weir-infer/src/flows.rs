@@ -77,7 +77,7 @@ pub enum Way {
 }
 
 impl Table {
-    /// Takes a frame; returns whether it counts, and in which direction it passes, if that is known.
+    /// Takes a frame; returns whether it counts, and in which direction it passes.
     pub fn add(&mut self, seen: &Seen<'_>) -> Passed {
         let (key, side, odd) = identify(seen);
         let mut segment = None;

@@ -167,7 +167,9 @@ impl Seen<'_> {
             self.length.saturating_sub(u32::from(self.headers.link_len))
         });
         let payload = whole.checked_sub((ip + offset) as u32).filter(|_| offset >= 20)?;
-        let four = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
+        let four = |at: usize| {
+            u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]])
+        };
         let mut segment = Segment {
             seq: four(4),
             ack: four(8),

@@ -6,8 +6,8 @@
 //! and what precedes it was given.
 
 use crate::frame::{Seen, Where};
-use std::collections::{BTreeMap, BinaryHeap};
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use weir_core::packet::Headers;
 use weir_core::units::Instant;
 use weir_sim::replay::{frame_length, headers};

@@ -277,8 +277,8 @@ fn notes(read: &input::Read, meter: &Meter, options: &Options, busiest: u64) -> 
     if options.rate.is_none() && options.policy.is_none() {
         let megabits = busiest as f64 / 1e6;
         notes.push(format!(
-            "the rate of the link, {megabits:.3} Mbit/s, is what its busiest tenth of a second had; \
-             give --rate or --policy if you know it"
+            "the rate of the link, {megabits:.3} Mbit/s, is what its busiest tenth of a second \
+             had; give --rate or --policy if you know it"
         ));
     }
     notes
@@ -339,7 +339,9 @@ impl Neighbours {
         let mut least = BTreeMap::new();
         for flow in flows {
             let Content::Tcp(connection) = &flow.content else { continue };
-            for ((time, _), end) in connection.turnarounds().into_iter().zip(by_role(flow, connection)) {
+            for ((time, _), end) in
+                connection.turnarounds().into_iter().zip(by_role(flow, connection))
+            {
                 let Some(time) = time.filter(|_| !connection.is_one_sided()) else { continue };
                 let known = least.entry(end.ip()).or_insert(time);
                 *known = time.min(*known);

@@ -13,6 +13,7 @@ use crate::{FlowOf, Inferred, Model};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use weir_core::fnv::{BASIS, fnv1a};
 use weir_core::units::{Duration, Instant};
 use weir_sim::Scenario;
 use weir_sim::conversation::{AMOUNT_MAX, Client, Conversation, Exchange};
@@ -361,16 +362,9 @@ fn identity(seen: &Seen<'_>) -> u64 {
     let number = packet.get(4..6).filter(|_| is_four).unwrap_or_default();
     let rest = packet.get(if is_four { 20 } else { 40 }..).unwrap_or_default();
     let rest = &rest[..rest.len().min(IDENTITY_BYTES)];
-    let mut hash = FNV_BASIS ^ u64::from(seen.length);
-    for byte in number.iter().chain(rest) {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME);
-    }
-    hash
+    fnv1a(fnv1a(BASIS ^ u64::from(seen.length), number), rest)
 }
 
-/// FNV-1a.
-const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0100_0000_01b3;
 /// The bytes behind the IP header that tell frames apart.
 const IDENTITY_BYTES: usize = 60;
 /// Bound: frames of a flow inside the link; beyond it the oldest counts as dropped.

@@ -185,7 +185,10 @@ impl Inferred {
         let by = |method| all.iter().filter(|tcp| tcp.round_trip.by == method).count();
         if let (Some(first), Some(last)) = (times.first(), times.last()) {
             let median = times[times.len() / 2];
-            write!(f, "round trips without a queue: {first:.2} to {last:.2} ms, median {median:.2}")?;
+            write!(
+                f,
+                "round trips without a queue: {first:.2} to {last:.2} ms, median {median:.2}"
+            )?;
             let rows = [
                 (Method::Measured, "measured"),
                 (Method::Estimated, "estimated by the least of one capture"),
@@ -209,7 +212,10 @@ impl Inferred {
             (Mark::OneSided, "seen in one direction"),
             (Mark::Truncated, "with segments whose headers are cut"),
             (Mark::Vlan, "in a VLAN"),
-            (Mark::Orientation, "of which no end is known to be inside: who sent more is the source"),
+            (
+                Mark::Orientation,
+                "of which no end is known to be inside: who sent more is the source",
+            ),
         ];
         for (mark, word) in marks {
             let count = self.flows.iter().filter(|flow| flow.marks.contains(&mark)).count();

@@ -17,7 +17,7 @@ impl Inferred {
     /// [`Inferred::beside`] belong into its folder.
     pub fn scenario(&self) -> String {
         let mut text = String::from(
-            "# What `weir infer` found; correct it where you know better, and run it with `weir sim`.\n",
+            "# Found by `weir infer`; correct it where you know better; `weir sim` runs it.\n",
         );
         self.notes.iter().for_each(|note| line(&mut text, "# ", note));
         line(&mut text, "duration = ", &quoted_time(self.duration.plus(TAIL)));
@@ -86,7 +86,8 @@ fn remarks(text: &mut String, flow: &FlowOf, tcp: &Tcp) {
         Limit::Receiver => "the receiver's window",
         Limit::Network => "the path",
     };
-    let mut words = format!("round trip {by} ({} answers); held back by {limit}", tcp.round_trip.samples);
+    let mut words =
+        format!("round trip {by} ({} answers); held back by {limit}", tcp.round_trip.samples);
     if family != Family::Unknown {
         let percent = confidence * 100.0;
         let word = family.word();

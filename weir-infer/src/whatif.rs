@@ -64,7 +64,9 @@ pub fn ask(
     whatif.notes.clone_from(&inferred.notes);
     let cut = observed.is_cut.iter().filter(|is_cut| **is_cut).count();
     if cut > 0 {
-        whatif.notes.push(format!("{cut} objects that the end of the capture cut go on without end"));
+        whatif
+            .notes
+            .push(format!("{cut} objects that the end of the capture cut go on without end"));
     }
     if !observed.has_delays {
         whatif.notes.push(

@@ -1,8 +1,8 @@
 //! `weir infer`: what the applications of a capture or a record wanted, as a scenario.
 
+use crate::Run;
 use crate::output::{Exit, Format, Output};
 use crate::whole_file::{self, cannot};
-use crate::Run;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -12,13 +12,13 @@ use weir_infer::{Error, Grouping, Inferred, Input, Options, infer};
 use weir_trace::capture::CaptureReader;
 use weir_trace::record::{RecordReader, is_record};
 
-/// Reads a capture, or a record of a running link, and writes a scenario in which its sources react.
+/// Reads a capture, or a record of a running link, and writes a scenario whose sources react.
 ///
-/// Of each connection of TCP it finds what the applications exchanged, and what hosts and path were;
-/// of QUIC as much as lengths and times tell. Constant flows become constant sources; all else is
-/// sent again as it was, from captures that are written beside the scenario. A table says what
-/// became of all bytes. Exits 1 if the file is damaged, after what precedes the damage was used.
-/// docs/guide/what-if.md has an example and says what can be trusted.
+/// Of each connection of TCP it finds what the applications exchanged, and what hosts and path
+/// were; of QUIC as much as lengths and times tell. Constant flows become constant sources; all
+/// else is sent again as it was, from captures that are written beside the scenario. A table says
+/// what became of all bytes. Exits 1 if the file is damaged, after what precedes the damage was
+/// used. docs/guide/what-if.md has an example and says what can be trusted.
 #[derive(clap::Args)]
 pub struct Infer {
     /// A capture (pcap or pcapng, plain or in gzip or zstd) or a file of `weir record`; `-` for
@@ -60,8 +60,11 @@ impl Run for Infer {
 
 impl Infer {
     fn infer(&self, output: &Output) -> Result<Exit, String> {
-        let inputs: Vec<&Path> =
-            [Some(&self.file), self.outside.as_ref()].into_iter().flatten().map(|it| &**it).collect();
+        let inputs: Vec<&Path> = [Some(&self.file), self.outside.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|it| &**it)
+            .collect();
         whole_file::distinct(&[("-o", &self.output)], &inputs)?;
         let options = self.options()?;
         let bar = bar(&self.file);

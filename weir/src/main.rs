@@ -74,6 +74,7 @@ verbs! {
         compare::Compare,
         sweep::Sweep,
         tune::Tune,
+        whatif::Whatif,
     ;
     "Run it":
         doctor::Doctor,

@@ -260,8 +260,9 @@ impl Sim {
             };
             let packets = told.then_some(&mut tell as &mut dyn FnMut(&Fate<'_>));
             let slowest = self.explain.slowest();
+            let objects = false;
             let bins = self.bins;
-            watched(scenario, Watch { slowest, bins, packets, flow, rest, objects: false })
+            watched(scenario, Watch { slowest, bins, packets, flow, objects, rest })
         };
         let report = match report {
             Ok(report) => Report { host, ..report },

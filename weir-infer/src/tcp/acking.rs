@@ -50,8 +50,8 @@ impl Acking {
         self.last
     }
 
-    /// Takes an acknowledgement of all below `to`, of so many segments, `held` after the last of them
-    /// came.
+    /// Takes an acknowledgement of all below `to`, of so many segments, `held` after the last of
+    /// them came.
     pub fn acknowledge(
         &mut self,
         to: u64,

@@ -1,9 +1,9 @@
 //! The exchanges of a connection, from where its two hosts began to speak.
 //!
-//! A turn of the client begins an exchange if the server had stopped exactly there: it had sent what
-//! the client had received, and sent more only in answer. So what both say at the same time, such as
-//! the client's acknowledgements of HTTP/2 within a download, divides nothing. Invariant: the bytes
-//! of all exchanges are the bytes of both directions.
+//! A turn of the client begins an exchange if the server had stopped exactly there: it had sent
+//! what the client had received, and sent more only in answer. So what both say at the same time,
+//! such as the client's window updates of HTTP/2 within a download, divides nothing. Invariant: the
+//! bytes of all exchanges are the bytes of both directions.
 
 use super::view::{Cause, Mark, View};
 use serde::Serialize;
@@ -66,7 +66,8 @@ pub fn exchanges(client: &View, server: &View, turnarounds: [Duration; 2]) -> Ve
             continue;
         }
         while waits.next_if(|mark| mark.offset < last.down).is_some() {}
-        let response = waits.peek().filter(|mark| mark.offset == last.down && asked > 0 && given > 0);
+        let response =
+            waits.peek().filter(|mark| mark.offset == last.down && asked > 0 && given > 0);
         let is_whole = |mark: &&&Mark| mark.received == next.up;
         let wait = response.filter(is_whole).map_or(Duration::ZERO, |mark| less(mark.gap, far));
         found.push(Exchange { after: last.after, up: asked, wait, down: given });

@@ -101,7 +101,8 @@ fn likelihoods(reaction: &Reaction, segment: f64) -> [f64; 4] {
         (1.0 - OUTLIERS) * normal + OUTLIERS
     };
     let grown = segment / before / 2.0;
-    let mut likely = [around(0.5 + grown, width), around(0.7 + grown, width), around(0.97, 0.08), 1.0];
+    let mut likely =
+        [around(0.5 + grown, width), around(0.7 + grown, width), around(0.97, 0.08), 1.0];
     if let Some(growth) = reaction.growth.map(|bytes| bytes / segment) {
         // A segment a round is Reno's; half of one, or many, are CUBIC's.
         let reno = libm::exp(-(growth - 1.0) * (growth - 1.0) / 0.08);

@@ -201,9 +201,8 @@ impl Connection {
 
     /// Returns the bytes that client and server sent.
     pub fn bytes(&self) -> [u64; 2] {
-        [self.client, 1 - self.client].map(|side| {
-            self.views[side].bytes(0).max(self.views[1 - side].bytes(1))
-        })
+        [self.client, 1 - self.client]
+            .map(|side| self.views[side].bytes(0).max(self.views[1 - side].bytes(1)))
     }
 
     /// Returns the turnarounds of client and server, with the number of answers timed.
@@ -246,7 +245,14 @@ impl Connection {
             timestamps: self.both(|syn| syn.stamps.is_some()).unwrap_or(from.has_stamps()),
             ecn: self.ecn(from),
             control: Control::of(&flight.reactions, self.cut(segment)),
-            repeats: Losses { before: again.before, between, behind, needless, recoveries, timeouts },
+            repeats: Losses {
+                before: again.before,
+                between,
+                behind,
+                needless,
+                recoveries,
+                timeouts,
+            },
             limit: self.limit(from, &exchanges),
             exchanges,
         }
@@ -292,7 +298,8 @@ impl Connection {
     fn limit(&self, sender: &View, exchanges: &[Exchange]) -> Limit {
         let [full, all] = sender.flight.filled;
         let pauses = exchanges.iter().map(|one| one.after.plus(one.wait).as_nanos()).sum::<u64>();
-        let life = sender.sent.last_any.zip(sender.first_heard()).map(|(end, start)| end.since(start));
+        let life =
+            sender.sent.last_any.zip(sender.first_heard()).map(|(end, start)| end.since(start));
         let is_idle = life.is_none_or(|life| pauses > life.as_nanos() / 2);
         match (full * 4 > all && all > 0, is_idle, sender.flight.recoveries) {
             (true, ..) => Limit::Receiver,

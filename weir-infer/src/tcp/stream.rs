@@ -136,10 +136,8 @@ impl Stream {
     fn fill(&mut self, from: u64, to: u64) -> Option<Instant> {
         let place = self.holes.iter().position(|hole| hole.from < to && from < hole.to)?;
         let hole = self.holes[place];
-        let rest = [
-            Hole { to: from.min(hole.to), ..hole },
-            Hole { from: to.max(hole.from), ..hole },
-        ];
+        let rest =
+            [Hole { to: from.min(hole.to), ..hole }, Hole { from: to.max(hole.from), ..hole }];
         let rest = rest.into_iter().filter(|hole| hole.from < hole.to);
         self.holes.splice(place..=place, rest);
         Some(hole.since)

@@ -50,7 +50,7 @@ pub struct View {
     allowed: Option<u64>,
     /// The newest timestamp for the host.
     stamp: Option<u32>,
-    /// Timestamps for the host that it has not returned, and when the first packet with each passed.
+    /// Timestamps that the host has not returned, and when the first packet with each passed.
     stamps: VecDeque<(u32, Instant)>,
     unanswered: VecDeque<(u64, Instant)>,
     /// What the host had received when it spoke last.
@@ -249,7 +249,9 @@ impl View {
         let Some(to) = self.sent.offset(segment.ack).map(|to| self.without_fin(0, to)) else {
             return;
         };
-        if let Some(syn) = self.other_syn.filter(|_| self.seen[0] == 0 && !segment.has(Segment::SYN)) {
+        if let Some(syn) =
+            self.other_syn.filter(|_| self.seen[0] == 0 && !segment.has(Segment::SYN))
+        {
             // The host's SYN was not seen, but this answers it.
             self.other_syn = None;
             self.turnaround.add(at.since(syn), 0);
@@ -287,9 +289,10 @@ impl View {
     fn writes(&mut self, segment: &Segment, at: Instant, heard: u64, round_trip: Option<Duration>) {
         let before = self.sent.next;
         let known = self.known(self.acked, round_trip);
-        let will_be_new = self.sent.offset(segment.seq).is_none_or(|from| {
-            from + u64::from(segment.payload) > before
-        });
+        let will_be_new = self
+            .sent
+            .offset(segment.seq)
+            .is_none_or(|from| from + u64::from(segment.payload) > before);
         if will_be_new {
             self.speaks(before, heard, at);
         }
@@ -318,7 +321,8 @@ impl View {
         let least = self.turnaround.least.unwrap_or(Duration::ZERO);
         // What it answers is complete only if nothing more was under way to it.
         let is_answer = heard > self.heard && heard >= self.received.next;
-        let since = |instant: Option<Instant>| instant.map_or(Duration::ZERO, |past| at.since(past));
+        let since =
+            |instant: Option<Instant>| instant.map_or(Duration::ZERO, |past| at.since(past));
         let found = if is_answer {
             Some((Cause::Heard, since(self.received.last_new)))
         } else if from == 0 {

@@ -23,7 +23,8 @@ pub struct Captured {
 pub fn dumbbell(rate: &str, queue: &str, seconds: u64, sources: &[Source]) -> String {
     let mut text = format!("duration = \"{seconds} s\"\n");
     let mut node = |name: &str, address: &str, router: bool| {
-        text += &format!("[[node]]\nname = \"{name}\"\naddress = \"{address}\"\nrouter = {router}\n");
+        text +=
+            &format!("[[node]]\nname = \"{name}\"\naddress = \"{address}\"\nrouter = {router}\n");
     };
     node("r1", "192.0.2.1", true);
     node("r2", "192.0.2.2", true);
@@ -45,7 +46,8 @@ pub fn dumbbell(rate: &str, queue: &str, seconds: u64, sources: &[Source]) -> St
     }
     for (place, source) in sources.iter().enumerate() {
         text += &format!(
-            "[[source]]\nname = \"{place}\"\nfrom = \"s{place}\"\nto = \"d{place}\"\nsport = {}\n{}\n",
+            "[[source]]\nname = \"{place}\"\nfrom = \"s{place}\"\nto = \"d{place}\"\n\
+             sport = {}\n{}\n",
             40_000 + place,
             source.keys
         );
@@ -126,9 +128,10 @@ pub fn inferred_from_both(captured: &Captured) -> Inferred {
 /// Returns the connections of a source: those from its port.
 pub fn connections(inferred: &Inferred, place: usize) -> Vec<&Tcp> {
     let port = 40_000 + place as u16;
-    let own = inferred.flows.iter().filter(|flow| {
-        flow.source.port() == port || flow.destination.port() == port
-    });
+    let own = inferred
+        .flows
+        .iter()
+        .filter(|flow| flow.source.port() == port || flow.destination.port() == port);
     own.filter_map(|flow| match &flow.model {
         Model::Tcp { tcp, .. } => Some(&**tcp),
         _ => None,

@@ -23,8 +23,7 @@ fn families_of_connections_with_losses_are_right() {
                 .collect();
             let captured = capture(&dumbbell(rate, &format!("{queue} packets"), 40, &sources));
             let of = |bytes| inferred(bytes, &Options::default()).expect("there are frames");
-            let found =
-                [of(&captured.before), of(&captured.behind), inferred_from_both(&captured)];
+            let found = [of(&captured.before), of(&captured.behind), inferred_from_both(&captured)];
             for (view, found) in found.iter().enumerate() {
                 for place in 0..2 {
                     let tcp = connections(found, place)[0];

@@ -81,9 +81,7 @@ fn tags_are_kept_and_cut_headers_are_sent_again() {
     // Ports remain, and nothing behind them.
     let cut = |frame: Frame| (frame.0, frame.1[..44.min(frame.1.len())].to_vec(), frame.2);
     let found = infer(&frames().into_iter().map(cut).collect::<Vec<_>>());
-    let truncated = |model: &Model| {
-        matches!(model, Model::Replayed { reason: Reason::Truncated })
-    };
+    let truncated = |model: &Model| matches!(model, Model::Replayed { reason: Reason::Truncated });
     assert!(found.flows.iter().any(|flow| truncated(&flow.model)), "{found}");
     assert_eq!(found.beside().len(), 1);
 }

@@ -39,8 +39,8 @@ fn score(found: &Inferred, part: f64, least: f64) -> (f64, f64) {
                 println!("source {place}: {time} ms of {truth}: {:?}", tcp.round_trip);
             }
             objects += 1;
-            let is_whole = tcp.exchanges.len() == 1
-                && tcp.exchanges[0].up + tcp.exchanges[0].down == bytes;
+            let is_whole =
+                tcp.exchanges.len() == 1 && tcp.exchanges[0].up + tcp.exchanges[0].down == bytes;
             whole += usize::from(is_whole);
             if !is_whole {
                 println!("source {place}: {:?} of {bytes}", tcp.exchanges);
@@ -78,7 +78,10 @@ fn hosts_are_as_they_were() {
     ];
     let sources: Vec<Source> = keys
         .iter()
-        .map(|keys| Source { delay: 20, keys: format!("kind = \"tcp\"\nbytes = \"400 KB\"\n{keys}") })
+        .map(|keys| Source {
+            delay: 20,
+            keys: format!("kind = \"tcp\"\nbytes = \"400 KB\"\n{keys}"),
+        })
         .collect();
     let captured = capture(&common::dumbbell("100 Mbit/s", "1000 packets", 5, &sources));
     for bytes in [&captured.before, &captured.behind] {

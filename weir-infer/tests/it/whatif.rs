@@ -23,7 +23,8 @@ fn forecast(was: &str, then: &str) -> WhatIf {
             delay: 5 + 5 * place,
             keys: match place {
                 0 => "kind = \"tcp\"\nprofile = \"linux\"".to_owned(),
-                5 => "kind = \"cbr\"\nproto = \"udp\"\nsize = \"214 B\"\ninterval = \"20 ms\"".to_owned(),
+                5 => "kind = \"cbr\"\nproto = \"udp\"\nsize = \"214 B\"\ninterval = \"20 ms\""
+                    .to_owned(),
                 _ => "kind = \"tcp\"\nprofile = \"linux\"\nbytes = \"60 KB\"\nthink = \"700 ms\""
                     .to_owned(),
             },
@@ -35,7 +36,8 @@ fn forecast(was: &str, then: &str) -> WhatIf {
     let options = Options { grouping: Grouping::Exact, ..Options::default() };
     let inferred = infer(input(), &options, &mut |_| {}).expect("there are frames");
     let queue = format!("queue = {{ limit = \"{was}\" }}");
-    let then = if then.is_empty() { String::new() } else { format!("queue = {{ limit = \"{then}\" }}") };
+    let then =
+        if then.is_empty() { String::new() } else { format!("queue = {{ limit = \"{then}\" }}") };
     let policies = [("was".to_owned(), policy(&queue)), ("then".to_owned(), policy(&then))];
     let trial = Trial { policies: &policies, replications: 3, threads: 2 };
     let stop = AtomicBool::new(false);
@@ -60,6 +62,7 @@ fn the_known_case_is_near_and_a_short_queue_shortens_delays() {
         let all = truth.class("all").expect("there is one class");
         all.rows.iter().find(|row| row.measure == measure).and_then(|row| row.captured)
     };
-    let (wanted, told) = (captured(Measure::Throughput), row(Measure::Throughput).forecasts[0].value);
+    let (wanted, told) =
+        (captured(Measure::Throughput), row(Measure::Throughput).forecasts[0].value);
     assert!(wanted.is_some_and(|wanted| (told / wanted - 1.0).abs() < 0.1), "{told}, {wanted:?}");
 }

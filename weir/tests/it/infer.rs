@@ -65,7 +65,8 @@ fn a_record_and_two_captures_measure_round_trips() {
     assert!((total - 0.024).abs() < 0.024 * 0.02, "{total}");
     assert_eq!(flow["model"]["exchanges"][0]["up"], 700_000, "{printed}");
     check(&weir(place, "sim", &["found.toml"]), 0);
-    let (inside, outside) = (shown(&walk("evening.pcap.gz")), shown(&walk("evening-behind.pcap.gz")));
+    let (inside, outside) =
+        (shown(&walk("evening.pcap.gz")), shown(&walk("evening-behind.pcap.gz")));
     let (printed, _) = check(&weir(place, "infer", &[&inside, "--outside", &outside]), 0);
     assert!(printed.contains("% of"), "{printed}");
 }

@@ -24,6 +24,7 @@ mod schema;
 mod sim;
 mod tables;
 mod view;
+mod whatif;
 
 #[test]
 fn the_commands_of_the_guide_print_what_it_shows() {

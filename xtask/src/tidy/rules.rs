@@ -152,6 +152,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-policy",
             "weir-import",
             "weir-sim",
+            "weir-infer",
             "weir-trace",
             "weir-rsvp",
             "weir-host",
