@@ -5,6 +5,7 @@
 //! the same users. Requests wait for responses, so how far a user comes depends on the policy.
 
 use super::pairs::{Mix, Pair};
+use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +52,6 @@ pub fn record(pair: &Pair, policy: &str, duration: Duration) -> Result<Vec<u8>, 
     }
     let (bytes, _) = rig::between(forwarder, |testbed, board| {
         let board = board.expect("the bridge has a board");
-        testbed.server.run(|| set_congestion(pair.congestion))??;
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let writing = scope.spawn(|| write(board, policy, &is_over));
@@ -63,12 +63,6 @@ pub fn record(pair: &Pair, policy: &str, duration: Duration) -> Result<Vec<u8>, 
         })
     })?;
     Ok(bytes)
-}
-
-/// Sets the congestion control of connections in the network of this thread.
-fn set_congestion(name: &str) -> Result<(), SystemError> {
-    let failed = |cause| SystemError::new(format!("choose the congestion control {name}"), cause);
-    std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name).map_err(failed)
 }
 
 /// Writes a record of the bridge until it is over.
@@ -119,6 +113,9 @@ fn traffic(testbed: &Testbed, pair: &Pair, duration: Duration) -> Result<(), Sys
     thread::scope(|scope| {
         for (count, port, task) in tasks.into_iter().filter(|row| row.0 > 0) {
             let listener = listen(port)?.map_err(failed)?;
+            // Connections inherit it.
+            let choice = pair.congestion.as_bytes();
+            SockRef::from(&listener).set_tcp_congestion(choice).map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
             scope.spawn(move || serve(&listener, end));
             for number in 0..count {
