@@ -13,6 +13,7 @@ mod control;
 mod draw;
 mod http;
 mod import;
+mod infer;
 mod keeper;
 mod lsp;
 mod mark;
@@ -36,6 +37,7 @@ pub use circuits::{circuits, radius};
 pub use control::control;
 pub use http::http;
 pub use import::{altq, libreqos, mqc, pf, routeros, sqm, systemd, tc};
+pub use infer::infer;
 pub use keeper::{authority, report, reservations};
 pub use lsp::lsp;
 pub use mark::mark;
@@ -64,6 +66,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("control", control),
     ("authority", authority),
     ("http", http),
+    ("infer", infer),
     ("libreqos", libreqos),
     ("lsp", lsp),
     ("mark", mark),

@@ -1,11 +1,11 @@
-//! Runs every target briefly: `WEIR_FUZZ` mutations of its seeds, 700 if absent. `WEIR_SEED` is the
+//! Runs every target briefly: `WEIR_FUZZ` mutations of its seeds, 400 if absent. `WEIR_SEED` is the
 //! first seed in hexadecimal, 0 if absent; `cargo xtask ci` sets it to the commit's hash.
 
 use weir_fuzz::{TARGETS, brief};
 
 #[test]
 fn no_target_fails_on_its_seeds_and_their_mutations() {
-    let mutations = number("WEIR_FUZZ", 10).map_or(700, |number| number as u32);
+    let mutations = number("WEIR_FUZZ", 10).map_or(400, |number| number as u32);
     let first = number("WEIR_SEED", 16).unwrap_or(0);
     for (name, target) in TARGETS {
         let seeds = brief::run(name, *target, mutations, first);

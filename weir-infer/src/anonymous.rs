@@ -1,8 +1,8 @@
 //! Addresses that keep who shares a prefix with whom, and nothing else.
 //!
-//! Each bit of an address is flipped or not by a function of the bits before it [xu02, Crypto-PAn],
-//! here a seeded hash. Two addresses share as many bits afterwards as before. Ports of servers stay,
-//! since policies classify by them. Invariant: one address becomes one address, and no two the same.
+//! [xu02] Each bit of an address is flipped or not by a function of the bits before it, here a
+//! seeded hash. So two addresses share as many bits afterwards as before. Ports stay, since
+//! policies classify by them. Invariant: one address becomes one address, and no two the same.
 
 use crate::FlowOf;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -40,9 +40,11 @@ impl Anonymous {
     }
 
     fn flipped(&self, bits: u128, length: u32) -> u128 {
-        let mut hidden = 0;
-        for place in 0..length {
-            let mask = if place == 0 { 0 } else { !0 << (128 - place) };
+        // Multicast stays multicast: the first 4 bits of IPv4 and the first 8 of IPv6.
+        let kept = if length == 32 { 4 } else { 8 };
+        let mut hidden = bits & !(!0 >> kept);
+        for place in kept..length {
+            let mask = !0 << (128 - place);
             let before = bits & mask;
             let stream = (before >> 64) as u64 ^ (before as u64).rotate_left(17);
             let mut random = Random::new(self.seed, stream ^ u64::from(place) << 56);
@@ -79,6 +81,7 @@ mod tests {
             let hiding = Anonymous::new(seed);
             let hidden: Vec<IpAddr> = all.iter().map(|one| hiding.address(*one)).collect();
             assert_ne!(all, hidden);
+            assert_eq!(hiding.address(all[0]).is_multicast(), all[0].is_multicast());
             for one in 0..all.len() {
                 for other in 0..all.len() {
                     let after = shared(hidden[one], hidden[other]);

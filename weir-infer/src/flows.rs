@@ -56,6 +56,15 @@ pub enum Content {
     Packets(Packets),
 }
 
+/// What a frame was.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed {
+    /// It is seen for the first time.
+    pub counts: bool,
+    /// The direction in which it passes.
+    pub way: Option<Way>,
+}
+
 /// A direction of the link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Way {
@@ -68,8 +77,8 @@ pub enum Way {
 }
 
 impl Table {
-    /// Takes a frame; returns in which direction it passes, if that is known and it counts.
-    pub fn add(&mut self, seen: &Seen<'_>) -> Option<Way> {
+    /// Takes a frame; returns whether it counts, and in which direction it passes.
+    pub fn add(&mut self, seen: &Seen<'_>) -> Passed {
         let (key, side, odd) = identify(seen);
         let mut segment = None;
         if odd.is_none() && key.protocol == Protocol::TCP.0 {
@@ -78,7 +87,7 @@ impl Table {
         let Some(place) = self.place(key, side, segment.as_ref(), seen.at) else {
             self.left_out[0] += 1;
             self.left_out[1] += u64::from(seen.length);
-            return None;
+            return Passed { counts: true, way: None };
         };
         let flow = &mut self.flows[place];
         flow.odd = flow.odd.or(odd);
@@ -103,7 +112,7 @@ impl Table {
             }
             (Content::Packets(_), _) => {}
         }
-        flow.ways[side].filter(|_| position != Place::NearReceiver)
+        Passed { counts: position != Place::NearReceiver, way: flow.ways[side] }
     }
 
     /// Returns the place of the flow of a frame; none if the table is full.

@@ -29,7 +29,7 @@ pub use replayed::Beside;
 pub use report::{Counts, Reason, Row};
 
 use anonymous::Anonymous;
-use flows::{Content, Flow, Table, Way};
+use flows::{Content, Flow, Passed, Table, Way};
 use frame::Odd;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -214,8 +214,8 @@ pub fn infer(
     let mut table = Table::default();
     let mut meter = Meter::default();
     let read = input.read(&mut |seen| {
-        let way = table.add(seen);
-        meter.add(seen.at, seen.length, way);
+        let passed = table.add(seen);
+        meter.add(seen.at, seen.length, passed);
         if meter.frames.is_multiple_of(PROGRESS_FRAMES) {
             progress(meter.frames);
         }
@@ -277,8 +277,8 @@ fn notes(read: &input::Read, meter: &Meter, options: &Options, busiest: u64) -> 
     if options.rate.is_none() && options.policy.is_none() {
         let megabits = busiest as f64 / 1e6;
         notes.push(format!(
-            "the rate of the link, {megabits:.3} Mbit/s, is what its busiest tenth of a second had; \
-             give --rate or --policy if you know it"
+            "the rate of the link, {megabits:.3} Mbit/s, is what its busiest tenth of a second \
+             had; give --rate or --policy if you know it"
         ));
     }
     notes
@@ -297,7 +297,7 @@ struct Meter {
 }
 
 impl Meter {
-    fn add(&mut self, at: Instant, length: u32, way: Option<Way>) {
+    fn add(&mut self, at: Instant, length: u32, passed: Passed) {
         self.frames += 1;
         self.first.get_or_insert(at);
         self.backward += u64::from(at < self.last);
@@ -309,7 +309,10 @@ impl Meter {
                 *most = (*most).max(std::mem::take(now));
             }
         }
-        let row = self.ways.entry(way).or_default();
+        if !passed.counts {
+            return;
+        }
+        let row = self.ways.entry(passed.way).or_default();
         row[0] += u64::from(length);
         row[1] += u64::from(length);
     }
@@ -419,6 +422,11 @@ impl Building<'_> {
                 datagrams(&flow, packets, source)
             }
         };
+        let is_connection = matches!(model, Model::Tcp { .. } | Model::Quic { .. });
+        let model = match is_connection && !flow.key.ends.iter().all(is_host) {
+            true => Model::Replayed { reason: Reason::Ends },
+            false => model,
+        };
         self.number += 1;
         let pair = |values: [u64; 2]| [values[source], values[1 - source]];
         Ok(FlowOf {
@@ -460,6 +468,13 @@ impl Building<'_> {
         let tcp = Box::new(connection.finish(round_trip));
         Model::Tcp { tcp, source_is_client: connection.client() == source }
     }
+}
+
+/// Returns whether a host may have this port and this address.
+fn is_host(end: &SocketAddr) -> bool {
+    let is_broadcast = matches!(end.ip(), IpAddr::V4(address) if address.is_broadcast());
+    let is_address = !end.ip().is_multicast() && !end.ip().is_unspecified() && !is_broadcast;
+    end.port() != 0 && is_address
 }
 
 /// Returns what a flow of packets was.
@@ -527,7 +542,7 @@ impl Model {
 pub const POPULATION_FROM: usize = 2_000;
 
 /// Answers from which a host's own least turnaround counts.
-const SAMPLES_ENOUGH: u32 = 8;
+const SAMPLES_ENOUGH: u32 = 16;
 /// IP in IP, IPv6 in IPv4, GRE, ESP, AH, Ethernet in IP, L2TP.
 const TUNNELS: [u8; 7] = [4, 41, 47, 50, 51, 97, 115];
 /// OpenVPN, L2TP, GTP, Teredo, IPsec, VXLAN, Geneve, WireGuard.

@@ -1,11 +1,10 @@
-//! Many alike connections as one group: sources that fetch files of a fitted distribution, one after
-//! another, in place of each connection by itself.
+//! Many alike connections as one group: sources that fetch files of a fitted distribution, one
+//! after another, in place of each connection by itself.
 //!
 //! Alike are short connections with the same server's port, code point, direction, and round trip
 //! to a factor of two. A group has as many sources as connections were open at once on average, and
-//! a pause that gives as many files as there were connections. Sizes are Pareto's, with the mean and
-//! the shape of the sample [hill75 by maximum likelihood]. Invariant: a connection is in at most one
-//! group.
+//! a pause that gives as many files as there were connections. Sizes are Pareto's, with the mean of
+//! the sample and its shape by maximum likelihood. Invariant: a connection is in at most one group.
 
 use crate::scenario::{line, quoted_time};
 use crate::tcp::Tcp;

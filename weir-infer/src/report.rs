@@ -25,6 +25,8 @@ pub enum Reason {
     Truncated,
     /// They are no packets of IP.
     NoIp,
+    /// A connection from or to port 0 or an address that no host has.
+    Ends,
 }
 
 /// What became of all bytes.
@@ -76,6 +78,7 @@ impl Reason {
             Reason::Fragments => "fragments",
             Reason::Truncated => "truncated",
             Reason::NoIp => "no-ip",
+            Reason::Ends => "ends",
         }
     }
 
@@ -89,6 +92,7 @@ impl Reason {
             Reason::Fragments => "as it was: fragments without ports",
             Reason::Truncated => "as it was: headers are cut",
             Reason::NoIp => "as it was: not IP",
+            Reason::Ends => "not modelled: no ports or addresses of two hosts",
         }
     }
 }

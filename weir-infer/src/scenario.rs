@@ -9,6 +9,7 @@ use crate::replayed::Part;
 use crate::tcp::{Acks, Control, Exchange, Family, Limit, Marks, Method, Tcp};
 use crate::{FlowOf, Inferred, Mark, Model, population};
 use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_core::units::Duration;
 
 impl Inferred {
@@ -16,7 +17,7 @@ impl Inferred {
     /// [`Inferred::beside`] belong into its folder.
     pub fn scenario(&self) -> String {
         let mut text = String::from(
-            "# What `weir infer` found; correct it where you know better, and run it with `weir sim`.\n",
+            "# Found by `weir infer`; correct it where you know better; `weir sim` runs it.\n",
         );
         self.notes.iter().for_each(|note| line(&mut text, "# ", note));
         line(&mut text, "duration = ", &quoted_time(self.duration.plus(TAIL)));
@@ -224,7 +225,15 @@ fn source(text: &mut String, flow: &FlowOf, kind: &str) {
     line(text, "[[source]]\nname = ", &quoted(&flow.name));
     line(text, "kind = ", &quoted(kind));
     line(text, "src = ", &quoted(&flow.source.ip().to_string()));
-    line(text, "dst = ", &quoted(&flow.destination.ip().to_string()));
+    let (source, destination) = (flow.source.ip(), flow.destination.ip());
+    match source == destination {
+        false => line(text, "dst = ", &quoted(&destination.to_string())),
+        // A connection is one of two hosts.
+        true => {
+            let other = quoted(&neighbour(destination).to_string());
+            line(text, "dst = ", &format!("{other} # in the capture both ends have one address"));
+        }
+    }
     line(text, "sport = ", &flow.source.port().to_string());
     line(text, "dport = ", &flow.destination.port().to_string());
     if flow.dscp != 0 {
@@ -234,6 +243,14 @@ fn source(text: &mut String, flow: &FlowOf, kind: &str) {
         line(text, "vlan = ", &flow.vlan.to_string());
     }
     line(text, "start = ", &quoted_time(flow.start));
+}
+
+/// Returns an address that differs in the last bit.
+fn neighbour(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() ^ 1).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() ^ 1).into(),
+    }
 }
 
 /// Adds a line: a key and its value.
@@ -262,7 +279,7 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// Returns a time in seconds, to the microsecond, or in milliseconds if it is short.
 pub(crate) fn quoted_time(time: Duration) -> String {
-    let micros = time.as_nanos().div_ceil(1000);
+    let micros = time.min(TIME_MAX).as_nanos().div_ceil(1000);
     let (whole, part, digits, unit) = match micros {
         0..1_000_000 => (micros / 1000, micros % 1000, 3, "ms"),
         _ => (micros / 1_000_000, micros % 1_000_000, 6, "s"),
@@ -272,6 +289,8 @@ pub(crate) fn quoted_time(time: Duration) -> String {
     format!("\"{text} {unit}\"")
 }
 
+/// The times of a damaged capture may be of another century; scenarios have ten years at most.
+const TIME_MAX: Duration = Duration::from_secs(300_000_000);
 /// What is simulated behind the last frame, so that what was slower ends, too.
 const TAIL: Duration = Duration::from_secs(5);
 /// Written where nothing was timed.

@@ -12,6 +12,7 @@ mod rates;
 mod watch;
 
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_core::account::Histogram;
@@ -172,7 +173,7 @@ impl BridgePort {
             PortSource::Config(config) => {
                 let config = PortConfig { intake, ..config };
                 let again = PortConfig { intake: false, ..config.clone() };
-                let reopen: Reopen = Some(Box::new(move || port::open(again.clone())));
+                let reopen: Reopen = Some(Arc::new(move || port::open(again.clone())));
                 let (port, why) = port::open_saying_why(config)?;
                 (port, why, reopen)
             }

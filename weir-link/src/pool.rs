@@ -73,7 +73,7 @@ const LENT: u32 = u32::MAX - 1;
 /// Marks a slot that another view has.
 const AWAY: u32 = u32::MAX - 2;
 /// Bound: views of one pool; segments of super-packets have numbers by view.
-pub(crate) const VIEWS_MAX: u32 = 16;
+pub(crate) const VIEWS_MAX: u32 = 32;
 /// The bits of a segment's number that count within a view.
 const SEGMENT_BITS: u32 = u32::BITS - VIEWS_MAX.ilog2();
 

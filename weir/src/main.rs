@@ -70,6 +70,7 @@ verbs! {
         sim::Sim,
         test::Test,
         replay::Replay,
+        infer::Infer,
         compare::Compare,
         sweep::Sweep,
         tune::Tune,

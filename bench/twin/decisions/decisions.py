@@ -74,6 +74,10 @@ class Case:
     apart: float | None = None
     # Why the case has no goal of its own.
     no_goal: str = ""
+    # Lines that only the kernel gets, before the script.
+    kernel: str = ""
+    # What is replaced in the policy: texts and their replacements.
+    policy: tuple = ()
 
     def slowed(self):
         """The script with lower rates and longer times."""
@@ -160,6 +164,30 @@ def cakes(on_and_off, sparse):
         of("below-htb", below, six(7e5), slow=50, **shapes),
         # Whom BLUE hits is drawn at random.
         of("full", shaped.format("besteffort flows memlimit 100kb"), hungry, **shapes | {"places": None}),
+    ]
+
+
+def greds():
+    """GRED with three virtual queues, alone, by priority, and with one average. A filter of the hook behind
+    the sockets sets the mark that chooses a queue; Weir chooses by the precedence."""
+    hook = "qdisc add dev v0 clsact\n" + "".join(
+        f"filter add dev v0 egress protocol ip prio 1 u32 match ip tos {n << 5:#x} 0xe0 classid 1:{n}\n" for n in (1, 2, 3)
+    )
+    def script(setup, priorities, flags=""):
+        text = f"qdisc add dev v0 root handle 1: gred setup vqs 4 default 1 {setup}\n"
+        rows = zip((1, 2, 3), ((20, 60, 0.02), (15, 45, 0.05), (10, 30, 0.1)), priorities)
+        return text + "".join(
+            f"qdisc change dev v0 root handle 1: gred vq {n} limit 200kb min {low}kb max {high}kb avpkt 1000 burst 50 "
+            f"probability {part} bandwidth 3mbit prio {priority}{flags}\n"
+            for n, (low, high, part), priority in rows
+        )
+    flows = lambda ecn: [Flow(5000 + n, 1.25e6, (1014,), tos=n << 5 | ecn) for n in (1, 2, 3)]
+    of = lambda name, text, ecn=0, **more: Case(name, text, flows(ecn), places=None, drops=0.01, shares=1.0, seconds=120, slow=1, kernel=hook, **more)
+    return [
+        of("gred", script("", (1, 2, 3))),
+        of("gred-rio", script("grio", (1, 2, 3))),
+        of("gred-wred", script("grio", (1, 1, 2))),
+        of("gred-marks", script("", (1, 2, 3), " ecn"), 2, marks=0.01),
     ]
 
 
@@ -251,7 +279,14 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
     pie = "qdisc add dev v0 root handle 1: pie limit 1000 target 15ms tupdate 15ms\n"
     choke = "qdisc add dev v0 root handle 1: choke limit 300 min 20 max 60 burst 40 bandwidth 3mbit"
     sfb = "qdisc add dev v0 root handle 1: sfb limit 300 increment 0.005 decrement 0.0005\n"
-    fq_pie = "qdisc add dev v0 root handle 1: fq_pie flows 16384 target {}"
+    # Its timer walks through all flows and holds up packets meanwhile, longer than the line forgives where they
+    # are many; so turns are compared with many flows and next to no steps, and steps with few flows.
+    fq_pie_turns = "qdisc add dev v0 root handle 1: fq_pie flows 16384 target 4000ms tupdate 1000s\n"
+    fq_pie = "qdisc add dev v0 root handle 1: fq_pie flows 256 target 15ms {}\n"
+    # A step of 15 ms is one of 20 ms in a kernel of 250 Hz: 4 ticks, and one by which the timer wheel rounds up.
+    steps = (('dropper = "fq-pie"', 'dropper = "fq-pie", update = "20 ms"'),)
+    # With the default seed two of the flows share a queue in Weir.
+    seeded = (*steps, ("[link]", "[link]\nseed = 2"))
     uneven = [Flow(5001, 2e6, (1014,)), *(Flow(p, 6e5, (1014,)) for p in (5002, 5003, 5004))]
     capable = [Flow(p + 1000, f.rate, f.lengths) for f, p in zip(uneven, (5001, 5002, 5003, 5004))]
     three = [Flow(5001, 4e5, (200,)), Flow(5002, 3e6, MIXED), Flow(5003, 3e6, MIXED)]
@@ -316,13 +351,17 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
             Flow(5002, 12e6, (1014,), start=cycle * 12 + 1, stop=cycle * 12 + 3) for cycle in range(10)
         ], places=None, drops=0.03, seconds=120, slow=1),
         Case("choke", choke + "\n", uneven, places=None, drops=0.01, shares=1.0, seconds=120, slow=1),
-        Case("choke-marks", choke + " ecn\n", capable, places=None, drops=0.01, marks=0.1, shares=1.0, seconds=120, slow=1),
-        Case("sfb", sfb, uneven, places=None, drops=0.01, shares=1.0, seconds=120, slow=1),
-        Case("sfb-marks", sfb, capable, places=None, drops=0.05, marks=0.05, shares=1.0, seconds=120, slow=1),
-        Case("fq-pie-turns", fq_pie.format("4000ms\n"), [Flow(p, 7e5, MIXED) for p in range(5001, 5006)], places=0.999, equal=True, seconds=8),
-        Case("fq-pie-sparse", fq_pie.format("4000ms\n"), sparse, places=0.999, equal=True, seconds=8),
-        Case("fq-pie", fq_pie.format("15ms\n"), [Flow(p, 8e5, MIXED) for p in range(5001, 5006)], places=None, drops=0.01, shares=1.0, seconds=120, slow=1),
-        Case("fq-pie-marks", fq_pie.format("15ms ecn\n"), [Flow(p, 7e5, MIXED) for p in range(6001, 6006)], places=None, drops=0.05, marks=0.05, shares=1.0, seconds=120, slow=1),
+        # Flows of which two packets seldom meet, since of those that do both are dropped.
+        Case("choke-marks", choke + " ecn\n", [Flow(6001 + at, 1.25e5, (1014,)) for at in range(30)], places=None, drops=0.01, marks=0.01, shares=1.0, seconds=120, slow=1),
+        # By as much as runs of the kernel, and seeds of Weir, differ among themselves.
+        Case("sfb", sfb, uneven, places=None, drops=0.03, shares=1.0, seconds=120, slow=1),
+        Case("sfb-even", sfb, [Flow(p, 5e5, (1014,)) for p in range(5001, 5008)], places=None, drops=0.03, shares=1.0, seconds=120, slow=1),
+        Case("sfb-marks", sfb, capable, places=None, drops=0.01, marks=0.03, shares=1.0, seconds=120, slow=1),
+        Case("fq-pie-turns", fq_pie_turns, [Flow(p, 7e5, MIXED) for p in range(5001, 5006)], places=0.999, equal=True, seconds=8),
+        Case("fq-pie-sparse", fq_pie_turns, sparse, places=0.999, equal=True, seconds=8),
+        Case("fq-pie", fq_pie.format(""), [Flow(p, 8e5, MIXED) for p in range(5001, 5006)], places=None, drops=0.01, shares=1.0, seconds=120, slow=1, policy=steps),
+        Case("fq-pie-marks", fq_pie.format("ecn ecn_prob 50"), [Flow(p, 7e5, MIXED) for p in range(6001, 6006)], places=None, drops=0.03, marks=0.2, shares=1.0, seconds=120, slow=1, policy=seeded),
+        *greds(),
         Case("pie", pie, two(1.7e6, lengths=(1014,)), places=None, drops=0.01, seconds=480, slow=1),
     ]
 
@@ -345,7 +384,7 @@ def boot(folder, chosen):
     guest = folder / "ird"
     subprocess.run(["gcc", "-O2", "-Wall", "-static", "-o", guest / "bin/paced", HERE / "paced.c"], check=True)
     modules = next((folder / "unpacked/lib/modules").glob("*/kernel"))
-    for name in ("sch_hfsc", "sch_tbf", "sch_codel", "sch_pie", "sch_fq_codel", "sch_ets", "sch_choke", "sch_fq_pie", "sch_sfb", "sch_cake"):
+    for name in ("sch_hfsc", "sch_tbf", "sch_codel", "sch_pie", "sch_fq_codel", "sch_ets", "sch_choke", "sch_fq_pie", "sch_sfb", "sch_cake", "sch_gred", "sch_ingress"):
         for module in modules.rglob(f"{name}.ko"):
             shutil.copy(module, guest / "mod")
     shutil.copy(folder / "line/line.ko", guest / "mod")
@@ -356,7 +395,7 @@ def boot(folder, chosen):
     scripts.mkdir()
     for number, case in enumerate(chosen):
         base = scripts / f"{number:02}-{case.name}"
-        base.with_suffix(".tc").write_text(case.slowed())
+        base.with_suffix(".tc").write_text(case.kernel + case.slowed())
         base.with_suffix(".rate").write_text(str(0 if case.shapes else LINE // case.slow))
         rows = arrivals(case)
         base.with_suffix(".packets").write_text("".join("%d %d %d %d %d %d\n" % row for row in rows))
@@ -433,6 +472,10 @@ def run_weir(weir, case, rows, times, folder):
         lines = text.splitlines()
         lines = [f'rate = "{rate}"' if at and lines[at - 1] == "[link]" else line for at, line in enumerate(lines)]
         text = "\n".join(lines)
+    for before, after in case.policy:
+        if before not in text:
+            raise SystemExit(f"{case.name}: the policy lacks {before}")
+        text = text.replace(before, after)
     policy.write_text(text)
     sent.unlink(missing_ok=True)
     replayed = subprocess.run(

@@ -239,7 +239,7 @@ impl Scene {
     }
 }
 
-/// A use of a link of 40 000 classes gives a refusal, and the next client its answer; nothing of it
+/// A use of a link of 8 000 classes gives a refusal, and the next client its answer; nothing of it
 /// stays in memory.
 #[test]
 fn a_hostile_use_gives_a_refusal_and_harms_no_other_client() {
@@ -253,7 +253,7 @@ fn a_hostile_use_gives_a_refusal_and_harms_no_other_client() {
 
 /// Checks the uses of these causes on a server with this patience.
 fn check_uses(patience: Patience, is_one: fn(Cause) -> bool) {
-    let scene = Scene::with(16_000, |service| Service { patience, ..service });
+    let scene = Scene::with(8_000, |service| Service { patience, ..service });
     // The server may give up a good client, too, if the machine makes that pause.
     let status = || until_ok("an answer", || scene.status()).expect("it comes");
     status();
@@ -269,17 +269,17 @@ fn check_uses(patience: Patience, is_one: fn(Cause) -> bool) {
         assert!(refused[0].text.len() < 500, "{name}: {refused:?}");
         assert!(!refused[0].text.contains(char::is_control), "{name}: {refused:?}");
         let lane = &status().lanes[0];
-        assert_eq!((lane.classes.len(), lane.left_out), (1000, 15_000), "{name}");
+        assert_eq!((lane.classes.len(), lane.left_out), (1000, 7_000), "{name}");
     }
     scene.refusals(0);
     if patience == PATIENT {
         one_very_large_answer_at_a_time(&scene);
     }
-    // What each class did in the last seconds takes 2.25 KiB, in an answer of 16 000 classes 35
+    // What each class did in the last seconds takes 2.25 KiB, in an answer of 8 000 classes 18
     // MiB, which the allocator may keep once; twice would be a leak. The rest is for the other
     // tests.
     let grown = resident().saturating_sub(before);
-    let answer = 16_000 * (9 << 8);
+    let answer = 8_000 * (9 << 8);
     assert!(grown < answer * 7 / 4, "{} MiB more after all uses", grown >> 20);
 }
 

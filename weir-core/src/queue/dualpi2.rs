@@ -8,8 +8,9 @@
 //! marked with `coupling` times *p*, so that senders that answer each mark get as much as those
 //! that answer drops by a square root. The low-latency queue has a threshold of its own beside
 //! that: from a delay of `step` on the probability rises over `ramp` to certainty; without a ramp,
-//! every packet above the step is marked. When `coupling` times *p* reaches certainty both queues
-//! drop with *p*².
+//! every packet above the step is marked. It counts while `step_floor` packets wait behind the one
+//! that leaves, so that a slow line does not mark packets that wait for none. When `coupling` times
+//! *p* reaches certainty both queues drop with *p*².
 //!
 //! `rules` says where the two sources differ: see [`Rules`]. There is no timer: due steps are taken
 //! when a packet arrives or leaves, each with the delays at its own instant.
@@ -58,9 +59,16 @@ struct Law {
     coupling: u64,
     step: u64,
     ramp: u64,
+    /// Packets of the low-latency queue above which it marks, in place of `step`.
+    step_packets: Option<u64>,
+    /// Packets that must wait behind one for its own delay to mark it.
+    step_floor: u64,
     /// While fewer bytes wait, only the step marks.
     floor: u64,
     drops_on_overload: bool,
+    /// Whether the base probability hits packets when they arrive.
+    early: bool,
+    plan: PairPlan,
 }
 
 /// Where Linux and the appendix of RFC 9332 differ: the appendix adds likelihoods up until they
@@ -87,6 +95,18 @@ impl DropperDiscipline for DualPi2 {
             row("step", TIME, "1 ms", "The delay of the low-latency queue above which it marks."),
             row("ramp", TIME, "0 ns", "The delay beyond `step` at which it marks all."),
             row(
+                "step_packets",
+                Kind::Number(0, PACKETS_MAX),
+                "none",
+                "In place of `step` and `ramp`: it marks while more packets wait in it.",
+            ),
+            row(
+                "step_floor",
+                Kind::Number(0, PACKETS_MAX),
+                "2, or 0 with `rules = \"linux\"`",
+                "Packets that must wait behind one for its own delay to mark it.",
+            ),
+            row(
                 "protection",
                 Kind::Number(0, 100),
                 "10",
@@ -104,6 +124,12 @@ impl DropperDiscipline for DualPi2 {
                 Kind::Choice(&["drop", "mark"]),
                 "drop",
                 "What happens to the low-latency queue when marks do not suffice.",
+            ),
+            row(
+                "early",
+                Kind::Flag,
+                "false",
+                "Whether packets are hit when they arrive; the step hits those that leave.",
             ),
             row(
                 "rules",
@@ -125,14 +151,8 @@ impl DropperDiscipline for DualPi2 {
             return refused("update", message);
         }
         let limit = Limit::from_params(params, &Self::DESCRIPTOR);
-        let plan = PairPlan {
-            mask: if params.choice("identifier") == Some("ect") { ECN_MASK } else { ECT_1 },
-            nqb: params.flag("nqb") == Some(true),
-            protection: params.number("protection").unwrap_or(10).min(100) as u32,
-            mtu: place.mtu.get().min(u64::from(u32::MAX)) as u32,
-        };
-        let memory = Bytes::new(u64::MAX);
-        let room = Room { queues: 2, order: Order::Pair(plan), limit, memory, passes: false };
+        let (order, memory) = (Order::Pair(law.plan), Bytes::new(u64::MAX));
+        let room = Room { queues: 2, order, limit, memory, passes: false };
         Ok(Self(Box::new(State {
             flows: FlowQueues::new(room),
             limit,
@@ -150,9 +170,20 @@ impl Dropper for DualPi2 {
     fn admit(&mut self, now: Instant, arriving: Candidate, backlog: Count) -> Admission {
         let state = &mut *self.0;
         state.catch_up(now);
-        match state.limit.fits(arriving.length, backlog) {
-            true => Admission::Accept,
-            false => Admission::Refuse(DropReason::Full),
+        if !state.limit.fits(arriving.length, backlog) {
+            return Admission::Refuse(DropReason::Full);
+        }
+        if !state.law.early || backlog.bytes < state.law.floor {
+            return Admission::Accept;
+        }
+        let release = match state.law.plan.number(arriving.traffic_class) {
+            LOW => state.low(arriving, 0, true),
+            _ => state.classic(arriving),
+        };
+        match release {
+            Release::Send => Admission::Accept,
+            Release::Mark => Admission::Mark,
+            Release::Drop(reason) => Admission::Refuse(reason),
         }
     }
 
@@ -162,20 +193,14 @@ impl Dropper for DualPi2 {
         let (queue, ..) = state.flows.first();
         // Linux counts what waits without the packet that leaves.
         let waiting = backlog.bytes.saturating_sub(first.length.get());
-        let coupled = waiting >= state.law.floor;
+        let coupled = !state.law.early && waiting >= state.law.floor;
         if queue != LOW {
             return if coupled { state.classic(first) } else { Release::Send };
         }
-        // Non-queue-building packets are neither marked nor dropped.
-        if !first.is_markable() {
-            return Release::Send;
-        }
         let delay = now.since(first.arrived).as_nanos();
-        match state.low(delay, coupled) {
-            Some(Release::Mark) if first.traffic_class & ECN_MASK == ECN_MASK => Release::Send,
-            Some(release) => release,
-            None => Release::Send,
-        }
+        let behind = state.flows.backlog(LOW).packets.saturating_sub(1);
+        let own = state.law.own(delay, behind);
+        state.low(first, own, coupled)
     }
 
     fn flows(&self) -> Option<&FlowQueues> {
@@ -205,30 +230,28 @@ impl State {
         if is_marked { Release::Send } else { Release::Mark }
     }
 
-    /// Decides about a packet of the low-latency queue that waited `delay`; `coupled` says whether
-    /// the base probability counts.
-    fn low(&mut self, delay: u64, coupled: bool) -> Option<Release> {
-        if coupled && self.is_overloaded() {
-            let drops = self.law.drops_on_overload && self.draws_square(LOW_SUM);
-            if drops {
-                return Some(Release::Drop(DropReason::Early));
-            }
-            let is_marked = match self.law.rules {
-                Rules::Rfc9332 => self.adds(LOW_SUM, ONE),
-                Rules::Linux => true,
-            };
-            return is_marked.then_some(Release::Mark);
+    /// Decides about a packet of the low-latency queue, which marks with the probability `own` by
+    /// itself; `coupled` says whether the base probability counts.
+    fn low(&mut self, packet: Candidate, own: u64, coupled: bool) -> Release {
+        // Non-queue-building packets are neither marked nor dropped.
+        if !packet.is_markable() {
+            return Release::Send;
+        }
+        let is_overloaded = coupled && self.is_overloaded();
+        if is_overloaded && self.law.drops_on_overload && self.draws_square(LOW_SUM) {
+            return Release::Drop(DropReason::Early);
         }
         let coupling = if coupled { self.probability * self.law.coupling } else { 0 };
-        let own = self.law.own(delay);
-        let is_marked = match self.law.rules {
+        let is_hit = match self.law.rules {
+            Rules::Rfc9332 if is_overloaded => self.adds(LOW_SUM, ONE),
             Rules::Rfc9332 => self.adds(LOW_SUM, own.max(coupling)),
             Rules::Linux => {
-                let is_drawn = coupled && self.random.bits() >> 8 <= coupling;
+                let is_drawn = is_overloaded || coupled && self.random.bits() >> 8 <= coupling;
                 is_drawn || own > 0 && (own >= ONE || self.random.bits() >> 8 < own)
             }
         };
-        is_marked.then_some(Release::Mark)
+        let is_marked = packet.traffic_class & ECN_MASK == ECN_MASK;
+        if is_hit && !is_marked { Release::Mark } else { Release::Send }
     }
 
     /// Returns whether marks of the low-latency queue do not suffice.
@@ -323,7 +346,16 @@ impl Law {
             Some("linux") => Rules::Linux,
             _ => Rules::Rfc9332,
         };
-        let floor = if rules == Rules::Linux { 2 * place.mtu.get() } else { 0 };
+        let (floor, step_floor) = match rules {
+            Rules::Rfc9332 => (0, 2),
+            Rules::Linux => (2 * place.mtu.get(), 0),
+        };
+        let plan = PairPlan {
+            mask: if params.choice("identifier") == Some("ect") { ECN_MASK } else { ECT_1 },
+            nqb: params.flag("nqb") == Some(true),
+            protection: number("protection", 10).min(100) as u32,
+            mtu: place.mtu.get().min(u64::from(u32::MAX)) as u32,
+        };
         Self {
             rules,
             target: time("target", 15 * MILLI).min(DELAY_MAX),
@@ -333,13 +365,24 @@ impl Law {
             coupling: number("coupling", 2).clamp(1, 255),
             step: time("step", MILLI),
             ramp: time("ramp", 0),
+            step_packets: params.number("step_packets"),
+            step_floor: number("step_floor", step_floor),
             floor,
             drops_on_overload: params.choice("overload") != Some("mark"),
+            early: params.flag("early") == Some(true),
+            plan,
         }
     }
 
-    /// Returns the probability that the low-latency queue has by its own delay.
-    fn own(&self, delay: u64) -> u64 {
+    /// Returns the probability that the low-latency queue has by its own delay, while so many
+    /// packets wait in it behind the one that leaves.
+    fn own(&self, delay: u64, behind: u64) -> u64 {
+        if behind < self.step_floor {
+            return 0;
+        }
+        if let Some(most) = self.step_packets {
+            return if behind > most { ONE } else { 0 };
+        }
         let Some(beyond) = delay.checked_sub(self.step).filter(|beyond| *beyond > 0) else {
             return 0;
         };
@@ -363,6 +406,8 @@ const SECOND: i128 = 1_000_000_000;
 const DELAY_MAX: u64 = 1 << 50;
 /// Probability 1 in fixed point; 255 of it fit 64 bits.
 const ONE: u64 = 1 << 56;
+/// Most packets that a parameter counts.
+const PACKETS_MAX: u64 = 1 << 24;
 /// The ECN field of L4S, and a bit of it in CE.
 const ECT_1: u8 = 1;
 /// Places in the sums.
@@ -391,15 +436,24 @@ mod tests {
     use crate::units::Rate;
 
     fn built(words: &[(&'static str, &'static str)], numbers: &[(&'static str, &str)]) -> DualPi2 {
+        built_of(words, params(numbers, &[]))
+    }
+
+    fn built_of(words: &[(&'static str, &'static str)], mut params: Params) -> DualPi2 {
         let rate = Rate::new(10_000_000).expect("not zero");
         let place = Place { leaf: LeafId(0), rate, mtu: Bytes::new(1514), seed: 1 };
-        let mut params = params(numbers, &[]);
         words.iter().for_each(|(name, word)| params.set(name, Value::Choice(word)));
         DualPi2::build(&params, place).expect("the parameters are valid")
     }
 
     fn candidate(traffic_class: u8) -> Candidate {
         Candidate { length: Bytes::new(1000), arrived: Instant::ZERO, traffic_class, flow: 1 }
+    }
+
+    /// Decides about a packet of the low-latency queue that waited so long, with so many behind it.
+    fn low(dual: &mut DualPi2, delay: u64, behind: u64) -> Release {
+        let own = dual.0.law.own(delay, behind);
+        dual.0.low(candidate(ECT_1), own, true)
     }
 
     #[test]
@@ -430,7 +484,7 @@ mod tests {
             dual.0.probability = ONE / 10;
             let hits = (0..100_000).filter(|_| dual.0.draws_square(CLASSIC_SUM)).count();
             assert!((900..1100).contains(&hits), "{rules}: {hits}");
-            let marks = (0..10_000).filter(|_| dual.0.low(0, true) == Some(Release::Mark)).count();
+            let marks = (0..10_000).filter(|_| low(&mut dual, 0, 9) == Release::Mark).count();
             assert!((1900..2100).contains(&marks), "{rules}: {marks}");
             // A packet that cannot be marked is dropped, another one is marked.
             let mut releases = [0; 3];
@@ -449,13 +503,14 @@ mod tests {
     fn the_step_marks_all_and_the_ramp_some() {
         for rules in ["rfc9332", "linux"] {
             let mut step = built(&[("rules", rules)], &[]);
-            assert_eq!(step.0.low(MILLI, true), None);
+            assert_eq!(low(&mut step, MILLI, 9), Release::Send);
             // The first likelihood of 1 is not more than 1.
-            step.0.low(MILLI + 1, true);
-            assert_eq!(step.0.low(MILLI + 1, true), Some(Release::Mark), "{rules}");
+            low(&mut step, MILLI + 1, 9);
+            assert_eq!(low(&mut step, MILLI + 1, 9), Release::Mark, "{rules}");
             let mut ramp = built(&[("rules", rules)], &[("step", "800 us"), ("ramp", "400 us")]);
             let mut marks = |micros: u64| {
-                (0..10_000).filter(|_| ramp.0.low(micros * 1000, true).is_some()).count()
+                let is_marked = |_: &u32| low(&mut ramp, micros * 1000, 9) == Release::Mark;
+                (0..10_000).filter(is_marked).count()
             };
             assert!((2400..2600).contains(&marks(900)), "{rules}");
             assert!(marks(1200) >= 9_999 && marks(800) == 0, "{rules}");
@@ -467,8 +522,8 @@ mod tests {
         for rules in ["rfc9332", "linux"] {
             let mut dual = built(&[("rules", rules)], &[]);
             dual.0.probability = ONE / 10 * 7;
-            let drop = Some(Release::Drop(DropReason::Early));
-            let drops = (0..10_000).filter(|_| dual.0.low(0, true) == drop).count();
+            let drop = Release::Drop(DropReason::Early);
+            let drops = (0..10_000).filter(|_| low(&mut dual, 0, 9) == drop).count();
             assert!((4700..5100).contains(&drops), "{rules}: {drops}");
             assert_eq!(
                 (0..10).filter(|_| dual.0.classic(candidate(0b10)) == Release::Mark).count(),
@@ -477,7 +532,43 @@ mod tests {
             let mut marks = built(&[("rules", rules), ("overload", "mark")], &[]);
             (0..1_000).for_each(|_| marks.0.step(500 * MILLI));
             assert_eq!(marks.0.probability, ONE / 2, "{rules}");
-            assert!((0..100).all(|_| marks.0.low(0, true) != drop), "{rules}");
+            assert!((0..100).all(|_| low(&mut marks, 0, 9) != drop), "{rules}");
+        }
+    }
+
+    #[test]
+    fn the_step_counts_while_packets_wait_behind() {
+        // rules, parameters, packets behind, whether a packet that waited 5 ms is marked
+        type Numbers = &'static [(&'static str, &'static str)];
+        let rows: [(&str, Numbers, u64, bool); 7] = [
+            ("rfc9332", &[], 1, false),
+            ("rfc9332", &[], 2, true),
+            ("rfc9332", &[("step_floor", "0")], 0, true),
+            ("linux", &[], 0, true),
+            ("linux", &[("step_floor", "3")], 2, false),
+            ("linux", &[("step_packets", "5")], 5, false),
+            ("linux", &[("step_packets", "5")], 6, true),
+        ];
+        for (rules, numbers, behind, expected) in rows {
+            let dual = built(&[("rules", rules)], numbers);
+            assert_eq!(dual.0.law.own(5 * MILLI, behind) == ONE, expected, "{numbers:?} {behind}");
+        }
+    }
+
+    #[test]
+    fn packets_are_hit_when_they_arrive_where_the_policy_says_so() {
+        for rules in ["rfc9332", "linux"] {
+            let params = params(&[], &[("early", true)]);
+            let mut dual = built_of(&[("rules", rules)], params);
+            dual.0.probability = ONE / 5;
+            let full = Count { packets: 10, bytes: 10_000 };
+            let mut hits = |traffic_class: u8, hit: Admission| {
+                let now = Instant::ZERO;
+                let admitted = |_: &u32| dual.admit(now, candidate(traffic_class), full) == hit;
+                (0..10_000).filter(admitted).count()
+            };
+            assert!((3800..4200).contains(&hits(ECT_1, Admission::Mark)), "{rules}");
+            assert!((300..500).contains(&hits(0, Admission::Refuse(DropReason::Early))), "{rules}");
         }
     }
 
@@ -498,7 +589,7 @@ mod tests {
             let mut dual = built(&[("rules", rules)], &gains);
             for delay in [u64::MAX, 0, u64::MAX, u64::MAX] {
                 dual.0.step(delay);
-                dual.0.low(u64::MAX, true);
+                low(&mut dual, u64::MAX, u64::MAX);
                 assert!(dual.0.probability <= ONE);
             }
             dual.0.catch_up(Instant::ZERO);

@@ -433,6 +433,7 @@ droppers! {
     sfb::Sfb,
     dualpi2::DualPi2,
     cake::Cake,
+    gred::Gred,
 }
 
 // Each leaf has one, and a link may have a million leaves: box larger state.

@@ -39,8 +39,7 @@ impl Pair {
 
     /// Returns the number of the queue for a traffic class.
     pub(super) const fn number(&self, traffic_class: u8) -> u32 {
-        let is_low = traffic_class & self.plan.mask != 0;
-        if is_low || self.plan.nqb && traffic_class >> 2 == NQB { LOW } else { CLASSIC }
+        self.plan.number(traffic_class)
     }
 
     /// Returns the number of the other queue.
@@ -105,6 +104,12 @@ impl Pair {
 }
 
 impl PairPlan {
+    /// Returns the number of the queue for a traffic class.
+    pub(super) const fn number(&self, traffic_class: u8) -> u32 {
+        let is_low = traffic_class & self.mask != 0;
+        if is_low || self.nqb && traffic_class >> 2 == NQB { LOW } else { CLASSIC }
+    }
+
     /// The credit at first: the queue with the larger part goes first.
     const fn credit(&self) -> i64 {
         self.mtu as i64 * (2 * self.protection as i64 - WHOLE)

@@ -13,6 +13,7 @@ use crate::parameter::{BuildError, Kind, Parameter, Params, Scope};
 use crate::random::Random;
 use crate::state::state;
 use crate::units::{Bytes, Dimension, Duration, Instant, Quantity, Share};
+use core::ops::Range;
 
 /// Thresholds, weight and decay.
 #[derive(Clone, Copy)]
@@ -27,6 +28,15 @@ pub(super) struct Plan {
     halves: u64,
     /// The logarithm of the step of the table of pauses, in microseconds.
     cell_log: u32,
+}
+
+/// How fast the average moves.
+#[derive(Clone, Copy)]
+pub(super) struct Decay {
+    /// The logarithm of the arrivals over which it is taken.
+    pub weight_log: u32,
+    /// The pause that halves it, in nanoseconds.
+    pub halves: u64,
 }
 
 /// The average, and what was drawn since the last drop.
@@ -63,17 +73,26 @@ impl Plan {
         }
         let weight_log = number("weight", WEIGHT).clamp(1, WEIGHT_MAX).ilog2();
         let pmax = match params.quantity("pmax") {
-            Some(Quantity::Share(share)) => share.ppb(),
-            _ => Share::WHOLE.ppb() / 50,
+            Some(Quantity::Share(share)) => share,
+            _ => Share::from_ppb(PMAX).expect("2 % is a share"),
         };
-        let pmax = (u64::from(pmax) << 32) / u64::from(Share::WHOLE.ppb());
-        let per_step = (pmax.min(u32::MAX.into()) / (max - min)).max(1) as u32;
         let usual = place.rate.transmit_time(Bytes::new(PACKET)).as_nanos() << weight_log;
-        let halves = params.duration("halves").map_or(usual, Duration::as_nanos).max(1);
+        let halves = params.duration("halves").map_or(usual, Duration::as_nanos);
+        Ok(Self::new(min..max, pmax, Decay { weight_log, halves }))
+    }
+
+    /// Makes a plan for these thresholds, in packets or bytes.
+    pub(super) fn new(thresholds: Range<u64>, pmax: Share, decay: Decay) -> Self {
+        let Range { start: min, end: max } = thresholds;
+        let pmax = (u64::from(pmax.ppb()) << 32) / u64::from(Share::WHOLE.ppb());
+        let range = max.saturating_sub(min).max(1);
+        let per_step = (pmax.min(u32::MAX.into()) / range).max(1) as u32;
+        let Decay { weight_log, halves } = decay;
+        let halves = halves.max(1);
         let (min, max) = (min << weight_log, max << weight_log);
         let cell_log = (0..CELL_LOG_MAX).find(|log| 31 * u128::from(halves) < CELLS << log);
         let cell_log = cell_log.unwrap_or(CELL_LOG_MAX);
-        Ok(Self { min, max, weight_log, per_step, halves, cell_log })
+        Self { min, max, weight_log, per_step, halves, cell_log }
     }
 
     /// Returns by how many bits a pause of so many cells shifts the average.
@@ -114,6 +133,21 @@ impl Average {
         self.idle_since.get_or_insert(now);
     }
 
+    /// Returns whether the queue is idle.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.idle_since.is_some()
+    }
+
+    /// Returns the average in its fixed point.
+    pub(super) const fn scaled(&self) -> u64 {
+        self.scaled
+    }
+
+    /// Takes over the length and the pause of another average, but not what was drawn.
+    pub(super) const fn follow(&mut self, other: &Average) {
+        (self.scaled, self.idle_since) = (other.scaled, other.idle_since);
+    }
+
     /// Returns whether the average is above the lower threshold.
     pub(super) const fn is_above_min(&self, plan: &Plan) -> bool {
         self.scaled > plan.min
@@ -130,12 +164,31 @@ impl Average {
             self.count = -1;
             return Action::Forced;
         }
+        self.spread(plan, random, self.scaled)
+    }
+
+    /// Draws what happens to a packet that arrives, by the average and those of `others`, scaled.
+    pub(super) fn act(&mut self, plan: &Plan, random: &mut Random, others: u64) -> Action {
+        let average = self.scaled.saturating_add(others);
+        if average < plan.min {
+            self.count = -1;
+            return Action::Pass;
+        }
+        if average >= plan.max {
+            self.count = -1;
+            return Action::Forced;
+        }
+        self.spread(plan, random, average)
+    }
+
+    /// Draws between the thresholds.
+    fn spread(&mut self, plan: &Plan, random: &mut Random, average: u64) -> Action {
         self.count = self.count.saturating_add(1);
         if self.count == 0 {
             self.drawn = plan.random(random);
             return Action::Pass;
         }
-        let above = self.scaled.saturating_sub(plan.min) >> plan.weight_log;
+        let above = average.saturating_sub(plan.min) >> plan.weight_log;
         if above.saturating_mul(self.count as u64) < u64::from(self.drawn) {
             return Action::Pass;
         }
@@ -185,6 +238,8 @@ pub(super) const ROWS: [Parameter; 5] = [
         summary: "The pause in which the average halves.",
     },
 ];
+/// 2 % in parts per billion.
+const PMAX: u64 = 20_000_000;
 const MIN: u64 = 83;
 const MAX: u64 = 250;
 const WEIGHT: u64 = 64;

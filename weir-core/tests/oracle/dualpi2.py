@@ -19,6 +19,7 @@ MTU = 1514
 TARGET, TUPDATE = 0.015, 0.016
 ALPHA, BETA = 41 / 256, 819 / 256
 P_LMAX = 1.0
+TH_LEN = 1
 PACKETS = 450
 
 
@@ -65,7 +66,8 @@ class DualQ:
             marked = False
             if which == "l":
                 if p_cl < P_LMAX:
-                    marked = self.recur("l", max(self.laqm((now - arrived) / 1e9), p_cl))
+                    own = self.laqm((now - arrived) / 1e9) if len(self.lq) > TH_LEN else 0.0
+                    marked = self.recur("l", max(own, p_cl))
                 elif self.recur("l", p_c):
                     continue
                 else:

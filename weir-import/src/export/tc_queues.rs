@@ -2,6 +2,7 @@
 
 use super::ExportedClass;
 use super::writer::Writer;
+use std::fmt::Write as _;
 use weir_core::packet::FlowKey;
 use weir_core::parameter::{Params, Value};
 use weir_core::queue::{Limit, QueuePlan};
@@ -24,6 +25,11 @@ pub(super) fn write(writer: &mut Writer<'_>, classes: &[ExportedClass]) {
         let queue = discipline(&name, &plan, writer);
         let device = writer.device;
         writer.command(format!("qdisc add dev {device} parent {} {queue}", class.id));
+        if plan.dropper == "gred" {
+            for queue in virtual_queues(&plan.params, writer.rate()) {
+                writer.command(format!("qdisc change dev {device} parent {} {queue}", class.id));
+            }
+        }
     }
 }
 
@@ -48,6 +54,7 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
             keys("fq_pie", params, FQ_PIE) + &ecn(params, false) + bytes
         }
         "choke" => choke(name, plan, writer),
+        "gred" => gred(name, params, writer),
         "sfb" => {
             if params.flag("ecn") == Some(false) {
                 writer.lose(format!("`ecn` of class `{name}`"), "the kernel's queue marks");
@@ -107,6 +114,49 @@ fn choke(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
     keys("choke", params, CHOKE) + &format!(" burst {burst} bandwidth {bandwidth}bit{marks}")
 }
 
+fn gred(name: &str, params: &Params, writer: &mut Writer<'_>) -> String {
+    let why = "the kernel's `tc_index` chooses the queue, which a filter of the egress hook sets";
+    writer.lose(format!("`by` of class `{name}`"), why);
+    let usual = params.number("default").unwrap_or(1);
+    let grio = if params.flag("grio") == Some(true) { " grio" } else { "" };
+    format!("gred setup vqs 8 default {usual}{grio}")
+}
+
+/// Writes each virtual queue of a `gred` that has thresholds.
+fn virtual_queues(params: &Params, rate: u64) -> Vec<String> {
+    let written = |name: &str, number: usize| params.value(&format!("{name}_{number}"));
+    let bytes = |name: &str, number: usize| match written(name, number) {
+        Some(Value::Quantity(Quantity::Bytes(bytes))) => Some(bytes.get()),
+        _ => None,
+    };
+    let number = |name: &str, number: usize, default: u64| match written(name, number) {
+        Some(Value::Quantity(Quantity::Number(value))) => value,
+        _ => default,
+    };
+    let is_written = (0..8).any(|queue| bytes("max", queue).is_some());
+    // The kernel refuses a queue that tc writes without the flags of the setup.
+    let set = ["ecn", "harddrop"].into_iter().filter(|flag| params.flag(flag) == Some(true));
+    let flags: String = set.map(|flag| format!(" {flag}")).collect();
+    let of = |queue: usize| {
+        let usual = GRED_DEFAULTS.iter().find(|row| !is_written && row.0 == queue);
+        let max = bytes("max", queue).or(usual.map(|row| row.1))?;
+        let min = bytes("min", queue).unwrap_or(max / 3);
+        let limit = bytes("limit", queue).unwrap_or(4 * max);
+        let part = match written("pmax", queue) {
+            Some(Value::Quantity(Quantity::Share(share))) => f64::from(share.ppb()) / 1e9,
+            _ => 0.02,
+        };
+        let (weight, prio) = (number("weight", queue, 64), number("prio", queue, queue as u64));
+        let found = crate::import::tc_burst_of(weight, min.div_ceil(PACKET), 1);
+        let burst = found.map_or(min.div_ceil(PACKET) + 1, |row| row.0);
+        Some(format!(
+            "gred vq {queue} limit {limit} min {min} max {max} avpkt {PACKET} burst {burst} \
+             probability {part:.6} bandwidth {rate}bit prio {prio}{flags}"
+        ))
+    };
+    (0..8).filter_map(of).collect()
+}
+
 fn dualpi2(name: &str, params: &Params, writer: &mut Writer<'_>) -> String {
     for (key, is_lost, why) in [
         ("rules", params.choice("rules") != Some("linux"), "the kernel has its own"),
@@ -121,8 +171,18 @@ fn dualpi2(name: &str, params: &Params, writer: &mut Writer<'_>) -> String {
     let ect = if params.choice("identifier") == Some("ect") { "any_ect" } else { "l4s_ect" };
     let marks = params.choice("overload") == Some("mark");
     let overload = if marks { "overflow" } else { "drop_on_overload" };
-    keys("dualpi2", params, DUALPI2)
-        + &format!(" alpha {:.6} beta {:.6} {ect} {overload}", gain("alpha", 41), gain("beta", 819))
+    let mut text = keys("dualpi2", params, DUALPI2);
+    let (alpha, beta) = (gain("alpha", 41), gain("beta", 819));
+    let _ = write!(text, " alpha {alpha:.6} beta {beta:.6} {ect} {overload}");
+    let micros = params.duration("step").map_or(1000, |step| step.as_nanos() / 1000);
+    let most = params.number("step_packets");
+    let step = most.map_or_else(|| format!("{micros}us"), |most| most.to_string());
+    let _ = write!(text, " step_thresh {step}");
+    if let Some(floor) = params.number("step_floor") {
+        writer.lose(format!("`step_floor` of class `{name}`"), "the kernel counts at arrival");
+        let _ = write!(text, " min_qlen_step {floor}");
+    }
+    text + if params.flag("early") == Some(true) { " drop_enqueue" } else { "" }
 }
 
 fn isolate(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
@@ -275,6 +335,10 @@ const SFB: &[Row] = &[
     ("rehash", "rehash", "600000"),
     ("warmup", "db", "60000"),
 ];
+/// The upper thresholds of a `gred` if none is written.
+const GRED_DEFAULTS: [(usize, u64); 3] = [(1, 90_000), (2, 60_000), (3, 30_000)];
+/// The packet of which a `gred` counts its bursts.
+const PACKET: u64 = 1000;
 /// Words of `sfb` that count in milliseconds.
 const MILLIS: [&str; 2] = ["rehash", "db"];
 const DUALPI2: &[Row] = &[
@@ -282,7 +346,6 @@ const DUALPI2: &[Row] = &[
     ("target", "target", "15000us"),
     ("update", "tupdate", "16000us"),
     ("coupling", "coupling_factor", "2"),
-    ("step", "step_thresh", "1000us"),
     ("protection", "classic_protection", "10"),
 ];
 /// The packet size by which a queue in bytes is converted.

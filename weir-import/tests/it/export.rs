@@ -431,12 +431,27 @@ fn queues_of_classes() {
             ),
             (
                 "dropper = 'dualpi2', rules = 'linux', target = '20 ms', identifier = 'ect', overload = 'mark'",
-                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 20000us tupdate 16000us coupling_factor 2 step_thresh 1000us classic_protection 10 alpha 0.160156 beta 3.199219 any_ect overflow",
+                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 20000us tupdate 16000us coupling_factor 2 classic_protection 10 alpha 0.160156 beta 3.199219 any_ect overflow step_thresh 1000us",
                 &[],
             ),
             (
+                "dropper = 'gred', default = 2, grio = true",
+                "qdisc add dev eth0 parent 1:1 gred setup vqs 8 default 2 grio",
+                &[("`by` of class `a`", "tc_index")],
+            ),
+            (
+                "dropper = 'gred', max_2 = '60 KB', prio_2 = 1, ecn = true",
+                "qdisc change dev eth0 parent 1:1 gred vq 2 limit 240000 min 20000 max 60000 avpkt 1000 burst 43 probability 0.020000 bandwidth 10000000bit prio 1 ecn",
+                &[("`by` of class `a`", "tc_index")],
+            ),
+            (
+                "dropper = 'dualpi2', rules = 'linux', step_packets = 5, step_floor = 3, early = true",
+                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 15000us tupdate 16000us coupling_factor 2 classic_protection 10 alpha 0.160156 beta 3.199219 l4s_ect drop_on_overload step_thresh 5 min_qlen_step 3 drop_enqueue",
+                &[("`step_floor` of class `a`", "at arrival")],
+            ),
+            (
                 "dropper = 'dualpi2', ramp = '400 us', nqb = true",
-                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 15000us tupdate 16000us coupling_factor 2 step_thresh 1000us classic_protection 10 alpha 0.160156 beta 3.199219 l4s_ect drop_on_overload",
+                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 15000us tupdate 16000us coupling_factor 2 classic_protection 10 alpha 0.160156 beta 3.199219 l4s_ect drop_on_overload step_thresh 1000us",
                 &[
                     ("`rules` of class `a`", "its own"),
                     ("`ramp` of class `a`", "a step only"),

@@ -26,7 +26,6 @@ pub struct Acking {
     /// Of one segment, those that were held back, and for how long in sum.
     pub held: (u32, Duration),
     last: u64,
-    segments: u32,
 }
 
 impl Acking {
@@ -51,14 +50,15 @@ impl Acking {
         self.last
     }
 
-    /// So many segments came.
-    pub fn hold(&mut self, segments: u32) {
-        self.segments += segments;
-    }
-
-    /// Takes an acknowledgement of all below `to`, `held` after the last segment of that came.
-    pub fn acknowledge(&mut self, to: u64, held: Option<Duration>, least: Option<Duration>) {
-        let segments = std::mem::take(&mut self.segments);
+    /// Takes an acknowledgement of all below `to`, of so many segments, `held` after the last of
+    /// them came.
+    pub fn acknowledge(
+        &mut self,
+        to: u64,
+        segments: u64,
+        held: Option<Duration>,
+        least: Option<Duration>,
+    ) {
         self.last = to;
         let Some(held) = held.filter(|_| segments > 0) else { return };
         self.counts[(segments as usize - 1).min(2)] += 1;

@@ -1,9 +1,9 @@
 //! The exchanges of a connection, from where its two hosts began to speak.
 //!
-//! A turn of the client begins an exchange if the server had stopped exactly there: it had sent what
-//! the client had received, and sent more only in answer. So what both say at the same time, such as
-//! the client's acknowledgements of HTTP/2 within a download, divides nothing. Invariant: the bytes
-//! of all exchanges are the bytes of both directions.
+//! A turn of the client begins an exchange if the server had stopped exactly there: it had sent
+//! what the client had received, and sent more only in answer. So what both say at the same time,
+//! such as the client's window updates of HTTP/2 within a download, divides nothing. Invariant: the
+//! bytes of all exchanges are the bytes of both directions.
 
 use super::view::{Cause, Mark, View};
 use serde::Serialize;

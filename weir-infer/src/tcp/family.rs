@@ -143,6 +143,6 @@ mod tests {
         check(&[(100, 50)], Family::Reno, 0.5);
         check(&[], Family::Unknown, 0.0);
         check(&[(4, 2), (4, 2), (4, 3)], Family::Unknown, 0.0);
-        check(&[(100, 40), (100, 85), (100, 60), (100, 50)], Family::Unknown, 0.0);
+        check(&[(100, 38), (100, 85), (100, 60), (100, 61)], Family::Unknown, 0.0);
     }
 }

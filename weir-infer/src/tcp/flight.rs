@@ -16,6 +16,9 @@ pub struct Flight {
     acks: VecDeque<Ack>,
     /// Of those that the sender had when it sent last.
     acked: u64,
+    allowed: Option<u64>,
+    /// Data that was sent into a window of the receiver that was then full, and all data.
+    pub filled: [u64; 2],
     round: Round,
     recovery: Option<Recovery>,
     last_sent: Option<Instant>,
@@ -43,11 +46,17 @@ pub struct Reaction {
     pub growth: Option<f64>,
 }
 
+/// An acknowledgement on its way to the sender.
 #[derive(Clone, Copy, Debug)]
-struct Ack {
-    at: Instant,
-    stamp: Option<u32>,
-    offset: u64,
+pub struct Ack {
+    /// When it passed.
+    pub at: Instant,
+    /// Its timestamp.
+    pub stamp: Option<u32>,
+    /// All below is acknowledged.
+    pub offset: u64,
+    /// Up to here the receiver has room; `None` if the scale of its windows is unknown.
+    pub allowed: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,21 +90,22 @@ pub struct Sent {
     pub reduced: bool,
     /// The offset behind all that was sent.
     pub next: u64,
+    /// The longest data of a segment.
+    pub longest: u32,
 }
 
 impl Flight {
-    /// An acknowledgement of all below `offset` passed on its way to the sender.
-    pub fn acknowledged(&mut self, at: Instant, stamp: Option<u32>, offset: u64) {
-        if let Some(last) =
-            self.acks.back_mut().filter(|last| last.stamp.is_some() && last.stamp == stamp)
-        {
-            last.offset = offset;
+    /// An acknowledgement passed on its way to the sender.
+    pub fn acknowledged(&mut self, ack: Ack) {
+        let is_same = |last: &&mut Ack| last.stamp.is_some() && last.stamp == ack.stamp;
+        if let Some(last) = self.acks.back_mut().filter(is_same) {
+            *last = Ack { at: last.at, ..ack };
             return;
         }
         if self.acks.len() == ACKS_MAX {
             self.acks.pop_front();
         }
-        self.acks.push_back(Ack { at, stamp, offset });
+        self.acks.push_back(ack);
     }
 
     /// A segment with data was sent; `turnaround` is the shortest time from the point to the sender
@@ -112,6 +122,10 @@ impl Flight {
         }
         match sent.data {
             Data::New(_, to) => {
+                if let Some(allowed) = self.allowed {
+                    self.filled[0] += u64::from(to + u64::from(sent.longest) > allowed);
+                    self.filled[1] += 1;
+                }
                 self.note(to.saturating_sub(self.acked), sent.next);
                 if sent.reduced {
                     self.begin(sent.next);
@@ -138,6 +152,7 @@ impl Flight {
                 break;
             }
             self.acked = self.acked.max(ack.offset);
+            self.allowed = self.allowed.max(ack.allowed);
             self.acks.pop_front();
         }
     }

@@ -296,7 +296,7 @@ impl Connection {
     }
 
     fn limit(&self, sender: &View, exchanges: &[Exchange]) -> Limit {
-        let [full, all] = sender.filled;
+        let [full, all] = sender.flight.filled;
         let pauses = exchanges.iter().map(|one| one.after.plus(one.wait).as_nanos()).sum::<u64>();
         let life =
             sender.sent.last_any.zip(sender.first_heard()).map(|(end, start)| end.since(start));

@@ -21,6 +21,8 @@ pub struct Stream {
     pub last_any: Option<Instant>,
     /// The longest data of a segment.
     pub longest: u32,
+    /// The data of the last segment with new bytes.
+    pub latest: u32,
     /// Segments with data.
     pub segments: u64,
     /// What came again or late.
@@ -68,11 +70,6 @@ impl Stream {
         }
     }
 
-    /// Returns whether a number of the stream is known.
-    pub fn has_begun(&self) -> bool {
-        self.start.is_some()
-    }
-
     /// Returns the offset of a number; none before the first byte, and none that is far away.
     pub fn offset(&self, seq: u32) -> Option<u64> {
         let near = self.start?.wrapping_add(self.next as u32);
@@ -107,6 +104,7 @@ impl Stream {
                 self.holes.push(Hole { from: self.next, to: from, since: at });
             }
             self.next = to;
+            self.latest = length;
             self.last_new = Some(at);
             return Data::New(new, to);
         }

@@ -7,7 +7,7 @@
 //! was not seen is taken as sent when an acknowledgement shows that it was received.
 
 use super::acking::Acking;
-use super::flight::{Flight, Sent};
+use super::flight::{Ack, Flight, Sent};
 use super::stream::{Data, Known, Stream};
 use crate::frame::Segment;
 use std::collections::VecDeque;
@@ -36,8 +36,6 @@ pub struct View {
     pub syn: Option<Segment>,
     /// The windows of the host, not scaled: the first, and the largest.
     pub windows: Option<(u16, u16)>,
-    /// Data that the host sent into a window that was then full, and all data that it sent.
-    pub filled: [u64; 2],
     /// Data that may be marked.
     pub marked: u64,
     /// Whether the host ended its direction.
@@ -50,6 +48,9 @@ pub struct View {
     other_syns: u32,
     other_scale: Option<u8>,
     allowed: Option<u64>,
+    /// The newest timestamp for the host.
+    stamp: Option<u32>,
+    /// Timestamps that the host has not returned, and when the first packet with each passed.
     stamps: VecDeque<(u32, Instant)>,
     unanswered: VecDeque<(u64, Instant)>,
     /// What the host had received when it spoke last.
@@ -153,8 +154,6 @@ impl View {
             let known = self.known(self.acking.acked(), round_trip);
             match self.received.data(segment.seq, segment.payload, at, known) {
                 Data::New(_, to) => {
-                    let longest = self.received.longest.max(1);
-                    self.acking.hold(segment.payload.div_ceil(longest));
                     push(&mut self.unanswered, (to, at), UNANSWERED_MAX);
                 }
                 // [karn87] It is unknown which copy an acknowledgement is for.
@@ -167,8 +166,9 @@ impl View {
     /// The bytes of a direction: of the host (0), or for it (1).
     pub fn bytes(&self, direction: usize) -> u64 {
         let stream = if direction == 0 { &self.sent } else { &self.received };
-        // The last byte of what was not seen is the number of the FIN.
-        let is_fin = self.unseen[direction] == 1 && self.seen[direction] == 0;
+        // The last of what was not seen is the number of a FIN, once both sides have ended.
+        let has_ended = self.fins[1 - direction].is_some() || self.unseen[direction] == 1;
+        let is_fin = has_ended && self.unseen[direction] > 0 && self.seen[direction] == 0;
         stream.next - u64::from(is_fin)
     }
 
@@ -238,7 +238,8 @@ impl View {
         }
         if to > self.acking.acked() {
             let held = since.map(|since| at.since(since)).filter(|_| segment.payload == 0);
-            self.acking.acknowledge(to, held, self.turnaround.least);
+            let segments = (to - self.acking.acked()).div_ceil(self.received.longest.max(1).into());
+            self.acking.acknowledge(to, segments, held, self.turnaround.least);
         }
     }
 
@@ -260,6 +261,16 @@ impl View {
             self.unseen[0] = to - self.sent.next;
             self.sent.skip_to(to, at);
         }
+        let is_scaled = !segment.has(Segment::SYN) && self.other_syns > 0 && self.syn.is_some();
+        let allowed = is_scaled.then(|| {
+            let scale = self.syn.and_then(|own| own.scale).and(self.other_scale).unwrap_or(0);
+            to + (u64::from(segment.window) << scale)
+        });
+        if to > self.acked || allowed > self.allowed {
+            self.allowed = self.allowed.max(allowed);
+            let stamp = segment.stamps.map(|stamps| stamps.0);
+            self.flight.acknowledged(Ack { at, stamp, offset: to, allowed });
+        }
         if to > self.acked {
             self.acked = to;
             if let FirstFlight::Growing { from, to: sent } = self.first
@@ -268,14 +279,9 @@ impl View {
                 let until = at.after(self.turnaround.least.unwrap_or(Duration::ZERO));
                 self.first = FirstFlight::Acknowledged { from, to: sent, until };
             }
-            self.flight.acknowledged(at, segment.stamps.map(|stamps| stamps.0), to);
         }
         if self.acked == self.sent.next {
             self.acked_all.get_or_insert(at);
-        }
-        if !segment.has(Segment::SYN) && self.other_syns > 0 && self.syn.is_some() {
-            let scale = self.syn.and_then(|own| own.scale).and(self.other_scale).unwrap_or(0);
-            self.allowed = Some(to + (u64::from(segment.window) << scale));
         }
     }
 
@@ -297,6 +303,7 @@ impl View {
             echo: segment.stamps.map(|stamps| stamps.1),
             reduced: segment.has(Segment::CWR),
             next: self.sent.next,
+            longest: self.sent.longest,
         };
         if let Data::New(from, to) = data {
             self.first.grow(from, to, at);
@@ -305,10 +312,6 @@ impl View {
         let turnaround = self.turnaround.least.unwrap_or(Duration::ZERO);
         self.flight.sent(sent, turnaround, round_trip.unwrap_or(ROUND_TRIP_UNKNOWN));
         self.marked += u64::from(segment.ecn != 0);
-        if let (Some(allowed), Data::New(_, to)) = (self.allowed, data) {
-            self.filled[0] += u64::from(to + u64::from(self.sent.longest) > allowed);
-            self.filled[1] += 1;
-        }
         self.acked_all = None;
     }
 
@@ -326,7 +329,10 @@ impl View {
             Some((Cause::Opened, since(self.opened)))
         } else {
             let silent = self.acked_all.map(|past| at.since(past));
-            let is_long = |gap: &Duration| *gap > least.plus(SILENCE_MIN);
+            // A segment that is not full is the end of what there was to send.
+            let is_end = self.sent.latest < self.sent.longest;
+            let beyond = if is_end { SILENCE_MIN } else { SILENCE_FULL };
+            let is_long = |gap: &Duration| *gap > least.plus(beyond);
             silent.filter(is_long).map(|gap| (Cause::Silence, gap))
         };
         let Some((cause, gap)) = found else { return };
@@ -339,7 +345,8 @@ impl View {
     }
 
     fn stamp(&mut self, value: u32, at: Instant) {
-        if self.stamps.back().is_none_or(|last| (value.wrapping_sub(last.0) as i32) > 0) {
+        if self.stamp.is_none_or(|last| (value.wrapping_sub(last) as i32) > 0) {
+            self.stamp = Some(value);
             push(&mut self.stamps, (value, at), STAMPS_MAX);
         }
     }
@@ -411,5 +418,7 @@ const UNANSWERED_MAX: usize = 1024;
 /// A silence beyond the turnaround from which an application had nothing to send. A queue between
 /// point and host may make shorter ones.
 const SILENCE_MIN: Duration = Duration::from_millis(20);
+/// The same behind a full segment, where a queue may be what is waited for.
+const SILENCE_FULL: Duration = Duration::from_millis(300);
 /// Until a round trip is known.
 const ROUND_TRIP_UNKNOWN: Duration = Duration::from_millis(200);

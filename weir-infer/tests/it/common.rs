@@ -46,7 +46,8 @@ pub fn dumbbell(rate: &str, queue: &str, seconds: u64, sources: &[Source]) -> St
     }
     for (place, source) in sources.iter().enumerate() {
         text += &format!(
-            "[[source]]\nname = \"{place}\"\nfrom = \"s{place}\"\nto = \"d{place}\"\nsport = {}\n{}\n",
+            "[[source]]\nname = \"{place}\"\nfrom = \"s{place}\"\nto = \"d{place}\"\n\
+             sport = {}\n{}\n",
             40_000 + place,
             source.keys
         );

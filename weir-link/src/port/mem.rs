@@ -30,6 +30,8 @@ struct State {
     reached: Vec<Reached>,
     /// Whether the next call to receive panics.
     panics: bool,
+    /// Whether calls to receive do not return, but at a port that was opened again.
+    hangs: bool,
     counters: PortCounters,
 }
 
@@ -38,6 +40,8 @@ struct State {
 pub struct Mem {
     name: String,
     cable: Cable,
+    /// Whether it was not opened again.
+    is_first: bool,
 }
 
 impl Mem {
@@ -50,9 +54,10 @@ impl Mem {
             intake: true,
             reached: vec![Reached::All; rings],
             panics: false,
+            hangs: false,
             counters: PortCounters::default(),
         })));
-        (Self { name: name.to_owned(), cable: cable.clone() }, cable)
+        (Self { name: name.to_owned(), cable: cable.clone(), is_first: true }, cable)
     }
 }
 
@@ -81,9 +86,15 @@ impl Cable {
         self.state().panics = true;
     }
 
+    /// Has the port not return when it is asked for frames, until this is taken back; one that is
+    /// opened again does.
+    pub fn set_hanging(&self, hangs: bool) {
+        self.state().hangs = hangs;
+    }
+
     /// Returns a port with this far end, as one that is opened again.
     pub fn port(&self, name: &str) -> Mem {
-        Mem { name: name.to_owned(), cable: self.clone() }
+        Mem { name: name.to_owned(), cable: self.clone(), is_first: false }
     }
 
     /// Takes the frames that were sent.
@@ -145,6 +156,9 @@ impl Port for Mem {
         pool: &mut FramePool,
         out: &mut Vec<Received>,
     ) -> Reached {
+        while self.is_first && self.cable.state().hangs {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         let mut state = self.cable.state();
         assert!(!std::mem::take(&mut state.panics), "the far end wants a panic");
         for _ in 0..frames_max {

@@ -5,6 +5,7 @@
 use super::{Subject, about};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
+use crate::policy::class::ClassDraft;
 use weir_core::classify::Rule;
 use weir_core::packet::Ecn;
 use weir_core::parameter::Value;
@@ -24,13 +25,7 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         let Some(dropper) = DROPPERS.iter().find(|row| row.keyword == class.queue.dropper) else {
             continue;
         };
-        let row = dropper.parameters.iter().find(|row| row.name == "ecn");
-        let default = row.is_some_and(|row| row.default == Some("true"));
-        let marks = match class.queue.params.value("ecn") {
-            Some(Value::Flag(marks)) => marks,
-            _ => default,
-        };
-        if !marks || !subject.rules.iter().any(wants) {
+        if !marks(class) || !subject.rules.iter().any(wants) {
             continue;
         }
         let message = format!(
@@ -43,6 +38,16 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         let span = class.queue_parameter_span(Some("ecn"));
         report.push(about(&CODE, class, span, message).cure(cure));
     }
+}
+
+/// Returns whether the class's dropper marks packets of senders that understand ECN.
+pub(super) fn marks(class: &ClassDraft<'_>) -> bool {
+    if let Some(Value::Flag(marks)) = class.queue.params.value("ecn") {
+        return marks;
+    }
+    let dropper = DROPPERS.iter().find(|row| row.keyword == class.queue.dropper);
+    let row = dropper.and_then(|dropper| dropper.parameters.iter().find(|row| row.name == "ecn"));
+    row.is_some_and(|row| row.default == Some("true"))
 }
 
 /// The trap, and its cure.

@@ -197,4 +197,6 @@ lints! {
     marked_first,
     idle_link,
     classic_marks,
+    classic_beside,
+    behind_l4s,
 }

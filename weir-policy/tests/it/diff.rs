@@ -292,5 +292,5 @@ fn values_that_are_written_differently_are_listed() {
 }
 
 const CLASSES: usize = 3;
-const RULE_SETS: u64 = 150;
+const RULE_SETS: u64 = 60;
 const PACKETS: u32 = 200;

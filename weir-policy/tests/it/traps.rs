@@ -105,6 +105,7 @@ const CHOSEN: &[(&str, &str)] = &[
     ("W153", "whether the curves or the limit are meant"),
     ("W158", "whether the link's rate or those of its classes are meant"),
     ("W159", "whether both kinds of sender are to share the class"),
+    ("W168", "whether its senders are to be told by marks, or L4S is to have a queue there, too"),
     ("W154", "a longer delay, or the longest packet, which only its sender knows"),
     ("W160", "the list is another file"),
     ("W161", "the column that is meant; the list is another file"),

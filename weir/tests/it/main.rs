@@ -9,6 +9,7 @@ mod files;
 mod generated;
 mod guide;
 mod import;
+mod infer;
 mod init;
 mod kinds;
 mod lab;

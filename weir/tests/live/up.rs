@@ -19,6 +19,7 @@ mod records;
 mod replayed;
 mod restarts;
 mod screen;
+mod stopped;
 mod told;
 mod varying;
 

@@ -393,11 +393,10 @@ impl Tins {
     /// Returns the last of the tins that are within their parts of the rate, or that which will be
     /// first.
     fn first_by_rate(&self) -> usize {
-        let mut best: Option<(usize, i128)> = None;
+        let mut best: Option<(usize, Instant)> = None;
         for (number, tin) in self.tins.iter().enumerate().filter(|row| row.1.busy > 0) {
-            let wait = i128::from(tin.next.as_nanos()) - i128::from(self.now.as_nanos());
-            if wait <= 0 || best.is_none_or(|best| wait <= best.1) {
-                best = Some((number, wait));
+            if tin.next <= self.now || best.is_none_or(|best| tin.next <= best.1) {
+                best = Some((number, tin.next));
             }
         }
         best.map_or(0, |best| best.0)

@@ -67,6 +67,19 @@ pub(super) struct ClassOptions {
     pub overhead: Overhead,
 }
 
+impl Discipline {
+    /// Takes over what a `change` says; that of a `gred` is one of its virtual queues.
+    pub(super) fn change(&mut self, new: Discipline) {
+        let before = std::mem::replace(self, new);
+        if self.kind != "gred" || self.queue.iter().any(|key| key.0 == "dropper") {
+            return;
+        }
+        let new = std::mem::replace(&mut self.queue, before.queue);
+        self.queue.retain(|old| new.iter().all(|key| key.0 != old.0));
+        self.queue.extend(new);
+    }
+}
+
 /// Reads the options behind `kind`; `waiting` is the device's queue length.
 pub(super) fn read(
     kind: &Word,
@@ -101,6 +114,7 @@ pub(super) fn read(
             one.queue = delays(kind, words, line, reading)?;
         }
         "choke" => one.queue = super::queues::choke(words, line, reading)?,
+        "gred" => one.queue = super::queues::gred(words, (line, waiting), reading)?,
         "sfb" => one.queue = super::queues::sfb(waiting, words, reading)?,
         "dualpi2" => one.queue = super::queues::dualpi2(words, line, reading)?,
         "red" => one.queue = red(words, line, reading)?,
@@ -747,7 +761,8 @@ pub(super) const A_RATE: &str = "a rate such as 10mbit";
 pub(super) const A_SIZE: &str = "a size such as 15k";
 pub(super) const A_TIME: &str = "a time such as 5ms";
 const CLASSFUL: [&str; 5] = ["htb", "hfsc", "drr", "qfq", "cbq"];
-const KINDS: [&str; 22] = [
+const KINDS: [&str; 23] = [
+    "gred",
     "choke",
     "sfb",
     "fq_pie",
@@ -799,7 +814,7 @@ const UNKNOWN_TO_WEIR: [(&[&str], &str); 9] = [
          sees no such stamp; `fq_codel` is read, for the turns of flows",
     ),
     (
-        &["gred", "skbprio", "dsmark"],
+        &["skbprio", "dsmark"],
         "it sorts by marks within this machine (`tc_index`, priorities); a class for each kind of \
          packet, as in `prio`, and `red` below it are read",
     ),

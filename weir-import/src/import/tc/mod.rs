@@ -359,7 +359,7 @@ fn qdisc(
         return None;
     }
     if act != Act::Add && same(old) && (place.handle.is_none() || old.handle == handle) {
-        old.kind = new.kind;
+        old.kind.change(new.kind);
         return Some(());
     }
     let gone = device.qdiscs.remove(at);

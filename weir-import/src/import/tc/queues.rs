@@ -1,10 +1,10 @@
-//! Reads `choke`, `sfb` and `dualpi2` as `tc` writes them [linux]. What tc computes from a burst
-//! and a bandwidth, the policy has as weight and as the pause that halves the average.
+//! Reads `choke`, `gred`, `sfb` and `dualpi2` as `tc` writes them [linux]. What tc computes from a
+//! burst and a bandwidth, the policy has as weight and as the pause that halves the average.
 
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted};
 use super::super::words::{Word, Words, decimal};
-use super::disciplines::{A_RATE, A_SIZE, A_TIME, duration, packets, size_u32, unsigned};
+use super::disciplines::{A_RATE, A_SIZE, A_TIME, bytes, duration, packets, size_u32, unsigned};
 use super::units::{rate, time};
 
 /// Reads `choke limit PACKETS bandwidth RATE ...`.
@@ -32,7 +32,8 @@ pub(super) fn choke(words: &mut Words, line: LineId, reading: &mut Reading) -> O
     max = if max == 0 { limit / 4 } else { max };
     min = if min == 0 { max / 3 } else { min };
     burst = if burst == 0 { (2 * min + max) / 3 } else { burst };
-    let Some(log) = weight_log(burst, min).filter(|_| 0 < min && min < max && max <= limit) else {
+    let log = weight_log(burst, min as f64);
+    let Some(log) = log.filter(|_| 0 < min && min < max && max <= limit) else {
         reading.lost(line, "tc refuses these thresholds or this burst");
         return None;
     };
@@ -46,8 +47,8 @@ pub(super) fn choke(words: &mut Words, line: LineId, reading: &mut Reading) -> O
 }
 
 /// Returns the logarithm of the weight with which a burst of packets passes [linux tc_red.c].
-fn weight_log(burst: u64, min: u64) -> Option<i32> {
-    let over = burst as f64 + 1.0 - min as f64;
+fn weight_log(burst: u64, min: f64) -> Option<i32> {
+    let over = burst as f64 + 1.0 - min;
     let fits = |log: &i32| {
         let part = 0.5_f64.powi(*log);
         over <= (1.0 - (1.0 - part).powf(burst as f64)) / part
@@ -67,10 +68,119 @@ fn halves(log: i32, bandwidth: u64) -> u64 {
 /// for a weight that no burst has.
 pub(in super::super) fn burst_of(weight: u64, min: u64, pause: u64) -> Option<(u64, u64)> {
     let log = weight.max(1).ilog2() as i32;
-    let burst = (min..min + 100_000).find(|burst| weight_log(*burst, min) == Some(log))?;
+    let burst = (min..min + 100_000).find(|burst| weight_log(*burst, min as f64) == Some(log))?;
     let decay = -(1.0 - 0.5_f64.powi(log)).ln();
     let ticks = pause.max(1) as f64 / 1000.0 * decay;
     Some((burst, ((PACKET * 8.0 * 1e9 / TICK / ticks) as u64).max(8)))
+}
+
+/// A virtual queue of `gred` as it is written.
+#[derive(Default)]
+struct Virtual {
+    number: Option<u64>,
+    limit: u64,
+    min: u64,
+    max: u64,
+    packet: u64,
+    burst: u64,
+    bandwidth: u64,
+    priority: Option<u64>,
+    probability: Option<u64>,
+    flags: Vec<Key>,
+}
+
+/// Reads `gred setup vqs N default N ...`, or `gred vq N limit BYTES ...`, whose keys are added to
+/// those of the setup.
+pub(super) fn gred(
+    words: &mut Words,
+    (line, waiting): (LineId, u64),
+    reading: &mut Reading,
+) -> Option<Vec<Key>> {
+    if words.accept("setup") {
+        return gred_setup(words, (line, waiting), reading);
+    }
+    let mut one = Virtual::default();
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "vq" | "DP" => one.number = Some(words.value(A_NUMBER, unsigned, reading)?),
+            "limit" => one.limit = words.value(A_SIZE, size_u32, reading)?,
+            "min" => one.min = words.value(A_SIZE, size_u32, reading)?,
+            "max" => one.max = words.value(A_SIZE, size_u32, reading)?,
+            "avpkt" => one.packet = words.value(A_SIZE, size_u32, reading)?,
+            "burst" => one.burst = words.value(A_COUNT, unsigned, reading)?,
+            "bandwidth" => one.bandwidth = words.value(A_RATE, rate, reading)?,
+            "prio" => one.priority = Some(words.value(A_NUMBER, unsigned, reading)?.min(255)),
+            "probability" => one.probability = Some(words.value(A_PART, part, reading)?),
+            "ecn" => one.flags.push(("ecn", "true".to_owned())),
+            "harddrop" => one.flags.push(("harddrop", "true".to_owned())),
+            other => return unknown(other, &word, ("gred", &GRED), reading),
+        }
+    }
+    let keys = one.keys();
+    if keys.is_none() {
+        reading.lost(line, "tc refuses these thresholds or this burst, or the queue is above 7");
+    }
+    keys
+}
+
+fn gred_setup(
+    words: &mut Words,
+    (line, waiting): (LineId, u64),
+    reading: &mut Reading,
+) -> Option<Vec<Key>> {
+    let mut keys = vec![("dropper", quoted("gred")), ("by", quoted("precedence"))];
+    let (mut limit, mut queues, mut usual) = (waiting.saturating_mul(FRAME), 8, 0);
+    while let Some(word) = words.take() {
+        match word.text.as_str() {
+            "vqs" | "DPs" => queues = words.value(A_NUMBER, unsigned, reading)?,
+            "default" => usual = words.value(A_NUMBER, unsigned, reading)?,
+            "limit" => limit = words.value(A_SIZE, size_u32, reading)?,
+            "grio" | "ecn" | "harddrop" => {
+                let name = GRED_FLAGS.iter().find(|name| **name == word.text)?;
+                keys.push((name, "true".to_owned()));
+            }
+            other => return unknown(other, &word, ("gred", &GRED), reading),
+        }
+    }
+    if queues > 8 {
+        reading.lost(line, "Weir's `gred` has eight virtual queues, 0 to 7");
+    }
+    let note = "`tc_index` chooses the queue in the kernel, here the precedence of the DSCP does";
+    reading.approximated(line, note);
+    keys.push(("default", usual.min(7).to_string()));
+    keys.push(("limit", bytes(limit.saturating_mul(queues.clamp(1, 8)))));
+    Some(keys)
+}
+
+impl Virtual {
+    /// Returns its keys as tc computes them; `None` for what tc refuses.
+    fn keys(mut self) -> Option<Vec<Key>> {
+        let number = self.number.filter(|number| *number < 8)? as usize;
+        if self.packet == 0 || self.limit == 0 {
+            return None;
+        }
+        if self.max == 0 {
+            self.max = if self.min > 0 { 3 * self.min } else { self.limit / 4 };
+        }
+        self.min = if self.min == 0 { self.max / 3 } else { self.min };
+        if self.burst == 0 {
+            self.burst = (2 * self.min + self.max) / (3 * self.packet);
+        }
+        let log = weight_log(self.burst, self.min as f64 / self.packet as f64)?;
+        if self.min == 0 || self.min >= self.max || self.max > self.limit {
+            return None;
+        }
+        let bandwidth = if self.bandwidth == 0 { 10_000_000 } else { self.bandwidth };
+        let ticks = self.packet as f64 * 8.0 / bandwidth as f64 * 1e9 / TICK;
+        let [min, max, limit, pmax, weight, prio] = GRED_KEYS[number];
+        let mut keys = vec![(max, bytes(self.max)), (min, bytes(self.min))];
+        keys.extend([(limit, bytes(self.limit)), (weight, (1u64 << log).to_string())]);
+        keys.push((pmax, percent(self.probability.unwrap_or(20_000))));
+        keys.extend(self.priority.map(|priority| (prio, priority.to_string())));
+        keys.push(("pkttime", duration((ticks * 1000.0) as u64)));
+        keys.append(&mut self.flags);
+        Some(keys)
+    }
 }
 
 /// Reads `sfb`, in which tc counts times in milliseconds.
@@ -134,11 +244,10 @@ pub(super) fn dualpi2(words: &mut Words, line: LineId, reading: &mut Reading) ->
                 let plain = words.peek().is_some_and(|text| step(text).is_none());
                 let either = |text: &str| unsigned(text).or(step(text));
                 let value = words.value("a time or packets", either, reading)?;
-                if plain {
-                    reading.approximated(line, "`step_thresh` in packets is left out");
-                    continue;
+                match plain {
+                    true => ("step_packets", value.min(PACKETS_MAX).to_string()),
+                    false => ("step", duration(value)),
                 }
-                ("step", duration(value))
             }
             "classic_protection" => {
                 let share =
@@ -151,20 +260,17 @@ pub(super) fn dualpi2(words: &mut Words, line: LineId, reading: &mut Reading) ->
             "drop_on_overload" => ("overload", quoted("drop")),
             "overflow" => ("overload", quoted("mark")),
             "drop_dequeue" | "split_gso" | "no_split_gso" => continue,
-            "drop_enqueue" => {
-                let note = "`drop_enqueue` is left out: a packet is dropped when it leaves";
-                reading.approximated(line, note);
-                continue;
-            }
+            "drop_enqueue" => ("early", "true".to_owned()),
             "memlimit" => {
                 words.value(A_SIZE, size_u32, reading)?;
                 reading.approximated(line, "`memlimit` is left out: `limit` counts");
                 continue;
             }
             "min_qlen_step" => {
-                words.value(A_COUNT, unsigned, reading)?;
-                reading.approximated(line, "`min_qlen_step` is left out");
-                continue;
+                let floor = words.value(A_COUNT, unsigned, reading)?.min(PACKETS_MAX);
+                let note = "`min_qlen_step` counts packets that arrive, here those that leave";
+                reading.approximated(line, note);
+                ("step_floor", floor.to_string())
             }
             "max_rtt" | "typical_rtt" => {
                 words.value(A_TIME, time, reading)?;
@@ -221,10 +327,44 @@ const A_COUNT: &str = "a number of packets";
 const A_NUMBER: &str = "a number";
 const A_PART: &str = "a probability from 0 to 1";
 const A_BYTE: &str = "a number from 1 to 255";
+/// Most packets that `dualpi2` counts.
+const PACKETS_MAX: u64 = 1 << 24;
 /// The packet by which tc computes weights and pauses.
 const PACKET: f64 = 1000.0;
 /// A tick of the kernel in nanoseconds.
 const TICK: f64 = 64.0;
+/// The largest packet as tc takes it, of which the device's queue length counts.
+const FRAME: u64 = 1514;
+const GRED_FLAGS: [&str; 3] = ["grio", "ecn", "harddrop"];
+const GRED: [&str; 16] = [
+    "setup",
+    "vqs",
+    "DPs",
+    "default",
+    "grio",
+    "vq",
+    "DP",
+    "limit",
+    "min",
+    "max",
+    "avpkt",
+    "burst",
+    "probability",
+    "bandwidth",
+    "prio",
+    "ecn",
+];
+/// The keys of each virtual queue.
+const GRED_KEYS: [[&str; 6]; 8] = [
+    ["min_0", "max_0", "limit_0", "pmax_0", "weight_0", "prio_0"],
+    ["min_1", "max_1", "limit_1", "pmax_1", "weight_1", "prio_1"],
+    ["min_2", "max_2", "limit_2", "pmax_2", "weight_2", "prio_2"],
+    ["min_3", "max_3", "limit_3", "pmax_3", "weight_3", "prio_3"],
+    ["min_4", "max_4", "limit_4", "pmax_4", "weight_4", "prio_4"],
+    ["min_5", "max_5", "limit_5", "pmax_5", "weight_5", "prio_5"],
+    ["min_6", "max_6", "limit_6", "pmax_6", "weight_6", "prio_6"],
+    ["min_7", "max_7", "limit_7", "pmax_7", "weight_7", "prio_7"],
+];
 const CHOKE: [&str; 7] = ["limit", "bandwidth", "min", "max", "burst", "probability", "ecn"];
 const SFB: [&str; 9] = [
     "limit",

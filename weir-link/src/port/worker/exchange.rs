@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::side::Side;
-use super::{RECEIVED_MAX, SENDING_MAX, SLOTS};
+use super::{BATCH, RECEIVED_MAX, SENDING_MAX, SLOTS};
 use crate::pool::PassedFrame;
 use crate::port::{Port, PortCounters, PortState, RINGS_MAX, Reached, Room};
 use crate::stations::Address;
@@ -62,6 +62,10 @@ pub(super) struct Shared {
     state: AtomicU8,
     /// When the worker began its last turn; 0 before it starts.
     pub turned_ns: AtomicU64,
+    /// Whether this turn opens the port or looks at its interface, which may take the kernel long.
+    pub is_opening: AtomicBool,
+    /// The loop's last word to a worker that hangs: it is to leave the port.
+    pub is_given_up: AtomicBool,
     /// How many frames the port took or lost, of those that the loop passed on.
     pub finished: AtomicU64,
     facts: Mutex<Facts>,
@@ -95,8 +99,9 @@ impl Facts {
 }
 
 impl Exchange {
-    pub fn of(port: &dyn Port) -> Result<Self> {
-        let slots = SLOTS + SENDING_MAX + port.room().held_max;
+    /// The queues of a port of which this is known.
+    pub fn of(facts: Facts, state: PortState) -> Result<Self> {
+        let slots = SLOTS + SENDING_MAX + BATCH + facts.room.held_max;
         let (fill, filled) = RingBuffer::new(slots);
         let (returned, surplus) = RingBuffer::new(slots);
         let (sending, to_send) = RingBuffer::new(SENDING_MAX);
@@ -104,10 +109,12 @@ impl Exchange {
         let (arrived, received) = rings.unzip();
         let shared = Shared {
             reached: std::array::from_fn(|_| AtomicU64::new(encoded(Reached::All))),
-            state: AtomicU8::new(port.state() as u8),
+            state: AtomicU8::new(state as u8),
             turned_ns: AtomicU64::new(0),
+            is_opening: AtomicBool::new(false),
+            is_given_up: AtomicBool::new(false),
             finished: AtomicU64::new(0),
-            facts: Mutex::new(Facts::of(port)),
+            facts: Mutex::new(facts),
             counters: Mutex::new(PortCounters::default()),
             for_loop: Notice::new()?,
         };

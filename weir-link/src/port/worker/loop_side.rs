@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use super::exchange::{Arrived, Facts, LoopEnds, Notice, Resting, Shared, Task};
+use super::given_up::{Again, GivenUp, Pulse};
 use super::side::Side;
 use super::{BATCH, SENDING_MAX, SLOTS};
 use crate::pool::{FrameId, FramePool};
@@ -20,7 +22,9 @@ use weir_host::wait::monotonic_ns;
 /// How the loop reaches the worker of a port.
 pub(super) struct AtWorker {
     pub requests: mpsc::Sender<Task>,
+    /// The worker's side, until the worker starts.
     pub resting: Resting,
+    /// Wakes the worker.
     pub notice: Arc<Notice>,
     /// The number of the worker's view of the pool.
     pub view: u32,
@@ -29,81 +33,111 @@ pub(super) struct AtWorker {
 /// The loop's side of a port.
 pub(super) struct WorkedPort {
     kind: &'static str,
-    ends: LoopEnds,
-    requests: mpsc::Sender<Task>,
-    /// Until the worker starts.
-    resting: Resting,
-    shared: Arc<Shared>,
-    /// Wakes the worker.
-    for_worker: Arc<Notice>,
-    /// The number of the worker's view of the pool.
-    view: u32,
+    pub(super) ends: LoopEnds,
+    pub(super) at_worker: AtWorker,
+    pub(super) shared: Arc<Shared>,
     sorter: Option<Arc<dyn SortHandle>>,
-    facts: Facts,
+    pub(super) facts: Facts,
     state: PortState,
-    counters: PortCounters,
+    /// The counts of this worker, and those of one before that was given up.
+    pub(super) counters: PortCounters,
+    pub(super) before: PortCounters,
     /// The slots that the worker has, or that are on their way; and how many of them it gets.
-    away: usize,
+    pub(super) away: usize,
     away_wanted: usize,
     /// How many frames were passed on to be sent.
-    passed: u64,
+    pub(super) passed: u64,
     /// For each ring, how many frames were taken.
-    taken: [u64; RINGS_MAX],
+    pub(super) taken: [u64; RINGS_MAX],
     /// A view without slots of the memory that the worker's view has.
-    own: Option<FramePool>,
-    /// Frames that were on their way when the pool got other memory, with their rings.
-    moved: VecDeque<(usize, Received)>,
+    pub(super) own: Option<FramePool>,
+    /// Frames that were on their way when the pool got other memory, or when a worker was given
+    /// up, with their rings.
+    pub(super) moved: VecDeque<(usize, Received)>,
+    pub(super) again: Again,
+    pub(super) pulse: Pulse,
+    /// Whether the worker hangs, and is to be given up.
+    pub(super) is_hung: bool,
+    pub(super) given_up: Option<GivenUp>,
     /// Whether the last turn found nothing.
     was_idle: bool,
 }
 
 impl WorkedPort {
-    pub fn new(port: &dyn Port, ends: LoopEnds, at_worker: AtWorker, shared: &Arc<Shared>) -> Self {
-        let AtWorker { requests, resting, notice, view } = at_worker;
+    pub fn new(
+        port: &dyn Port,
+        (ends, at_worker): (LoopEnds, AtWorker),
+        shared: &Arc<Shared>,
+        again: Again,
+    ) -> Self {
         Self {
             kind: port.kind(),
             ends,
-            requests,
-            resting,
+            at_worker,
             shared: Arc::clone(shared),
-            for_worker: notice,
-            view,
             sorter: port.sorter(),
             facts: Facts::of(port),
             state: port.state(),
             counters: PortCounters::default(),
+            before: PortCounters::default(),
             away: 0,
             away_wanted: SLOTS + port.room().held_max,
             passed: 0,
             taken: [0; RINGS_MAX],
             own: None,
             moved: VecDeque::new(),
+            again,
+            pulse: Pulse::default(),
+            is_hung: false,
+            given_up: None,
             was_idle: false,
         }
     }
 
-    /// Has the worker do something at its side, and waits for the answer, however long that takes:
-    /// what is asked for must not be done later. A worker that never answers is one of a forwarder
-    /// that hangs, which its watchdog ends.
+    /// Has the worker do something at its side, and waits for the answer, until it counts as one
+    /// that hangs: what is asked for must not be done later. Where nothing can take the place of a
+    /// worker, one that never answers is one of a forwarder that hangs, which its watchdog ends.
     fn ask<T: Send + 'static>(
-        &self,
+        &mut self,
         task: impl FnOnce(&mut Side) -> T + Send + 'static,
     ) -> Result<T> {
-        if let Some(side) = &mut *self.resting.lock().unwrap_or_else(PoisonError::into_inner) {
+        let resting = self.at_worker.resting.lock();
+        if let Some(side) = &mut *resting.unwrap_or_else(PoisonError::into_inner) {
             return Ok(task(side));
         }
         let (answer, answered) = mpsc::sync_channel(1);
+        // Whoever sets it first, the worker that begins or the loop that waits no more.
+        let settled = Arc::new(AtomicBool::new(false));
+        let begun = Arc::clone(&settled);
         let task = move |side: &mut Side| {
-            // Where nobody waits any more, nobody reads it.
-            let _late = answer.send(task(side));
+            if !begun.swap(true, Ordering::AcqRel) {
+                // Where nobody waits any more, nobody reads it.
+                let _late = answer.send(task(side));
+            }
         };
-        let silent = |_: mpsc::RecvError| {
-            let action = format!("reach the worker of `{}`", self.facts.interface);
-            SystemError::refused(action, "it has ended", "")
-        };
-        self.requests.send(Box::new(task)).map_err(|_| silent(mpsc::RecvError))?;
-        self.for_worker.give();
-        answered.recv().map_err(silent)
+        let interface = self.facts.interface.clone();
+        let silent =
+            |why| SystemError::refused(format!("reach the worker of `{interface}`"), why, "");
+        let sent = self.at_worker.requests.send(Box::new(task));
+        sent.map_err(|_| silent("it has ended"))?;
+        self.at_worker.notice.give();
+        loop {
+            match answered.recv_timeout(ANSWER_WAIT) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Disconnected) => return Err(silent("it has ended")),
+                Err(RecvTimeoutError::Timeout) if self.is_silent() && self.can_give_up() => {
+                    settled.store(true, Ordering::Release);
+                    self.is_hung = true;
+                    return Err(silent("it hangs; another takes its place"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Looks whether the worker turns.
+    fn is_silent(&mut self) -> bool {
+        self.pulse.is_missing(&self.shared, monotonic_ns())
     }
 
     /// Takes up what the worker saw of the interface.
@@ -150,10 +184,10 @@ impl Port for WorkedPort {
     /// Gives the worker a view of the pool. Where it had one before, of other memory, frames on
     /// their way from it move to the new memory.
     fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
-        let view = pool.view(self.view);
+        let view = pool.view(self.at_worker.view);
         self.fill(pool);
         let (passed, attached) = self.ask(|side| side.attach(view))?;
-        if let Some(mut former) = self.own.replace(pool.view(self.view)) {
+        if let Some(mut former) = self.own.replace(pool.view(self.at_worker.view)) {
             for (ring, passed) in passed.into_iter().enumerate() {
                 while self.taken[ring] < passed {
                     let arrived = self.ends.received[ring].pop();
@@ -233,7 +267,7 @@ impl Port for WorkedPort {
         self.away += taken;
         self.passed += taken as u64;
         if taken > 0 {
-            self.for_worker.give();
+            self.at_worker.notice.give();
         }
         Sent { taken, ..Sent::default() }
     }
@@ -243,6 +277,10 @@ impl Port for WorkedPort {
             self.shared.for_loop.take();
         }
         self.was_idle = true;
+        if self.is_hung && self.can_give_up() {
+            self.give_up(pool);
+        }
+        self.collect(pool);
         while let Ok(slot) = self.ends.surplus.pop() {
             pool.take_free(slot);
             self.away -= 1;
@@ -261,7 +299,8 @@ impl Port for WorkedPort {
     }
 
     fn held(&self) -> usize {
-        self.away + self.moved.len()
+        let given_up = self.given_up.as_ref().map_or(0, |given_up| given_up.away);
+        self.away + self.moved.len() + given_up
     }
 
     fn lent(&self) -> usize {
@@ -277,9 +316,10 @@ impl Port for WorkedPort {
 
     fn refresh(&mut self) -> PortState {
         self.look();
-        let turned_ns = self.shared.turned_ns.load(Ordering::Relaxed);
-        let is_silent = turned_ns > 0 && monotonic_ns().saturating_sub(turned_ns) > SILENT_MAX_NS;
-        self.state = if is_silent { PortState::Gone } else { self.shared.state() };
+        let is_silent = self.is_silent();
+        self.is_hung |= is_silent && self.can_give_up();
+        let is_gone = is_silent || self.is_hung;
+        self.state = if is_gone { PortState::Gone } else { self.shared.state() };
         self.state
     }
 
@@ -288,16 +328,17 @@ impl Port for WorkedPort {
     }
 
     fn set_intake(&mut self, open: bool) -> Result<()> {
+        self.again.intake = open;
         self.ask(move |side| side.set_intake(open))?
     }
 
     fn counters(&mut self) -> PortCounters {
         self.shared.read_counters(&mut self.counters);
-        self.counters
+        self.before.plus(&self.counters)
     }
 }
 
-/// A worker turns every 20 ms at least; the port of one that did not for so long counts as gone.
-const SILENT_MAX_NS: u64 = 1_000_000_000;
+/// How long the loop waits for an answer before it looks whether the worker hangs.
+const ANSWER_WAIT: Duration = Duration::from_millis(100);
 /// How soon the loop looks again while frames are with a worker, which wakes it before.
 const LOOK_AGAIN_NS: u64 = 1_000_000;

@@ -63,6 +63,11 @@ impl Crew {
         Self { resting: Vec::new(), sides: Vec::new(), notice }
     }
 
+    /// Returns what wakes it.
+    pub fn notice(&self) -> Arc<Notice> {
+        Arc::clone(&self.notice)
+    }
+
     pub fn add(&mut self, side: Resting) {
         self.resting.push(side);
     }
@@ -116,11 +121,13 @@ impl Crew {
 }
 
 impl Side {
-    pub fn new(port: Box<dyn Port>, reopen: Reopen, at_loop: AtLoop, intake: bool) -> Self {
+    /// A side of a port, which it opens itself where there is none.
+    pub fn new(port: Option<Box<dyn Port>>, reopen: Reopen, at_loop: AtLoop, intake: bool) -> Self {
         let AtLoop { ends, requests, shared } = at_loop;
+        let held_max = shared.facts().room.held_max;
         Self {
-            slots_max: SLOTS + port.room().held_max,
-            port: Some(port),
+            slots_max: SLOTS + held_max,
+            port,
             reopen,
             ends,
             requests,
@@ -142,6 +149,9 @@ impl Side {
     /// As [`Side::turn`]; a panic there costs the port and its frames, which are counted, and no
     /// more. Another port is opened in its place later.
     fn turn_or_fail(&mut self, now_ns: u64, is_failed: bool) -> bool {
+        if self.shared.is_given_up.load(Ordering::Acquire) {
+            return self.leave();
+        }
         let turn = AssertUnwindSafe(|| self.turn(now_ns, is_failed));
         catch_unwind(turn).unwrap_or_else(|_panic| {
             self.fail();
@@ -167,6 +177,26 @@ impl Side {
         self.refreshed_ns = monotonic_ns();
     }
 
+    /// Gives the loop back every slot, as it gave up the port.
+    fn leave(&mut self) -> bool {
+        let port = self.port.take();
+        let _again = catch_unwind(AssertUnwindSafe(|| drop(port)));
+        if let Some(mut view) = self.view.take() {
+            while let Ok(slot) = self.ends.fill.pop() {
+                view.take_free(slot);
+            }
+            while let Ok(frame) = self.ends.sending.pop() {
+                view.take(frame);
+            }
+            view.free_all();
+            while let Some(slot) = view.pass_free() {
+                let pushed = self.ends.surplus.push(slot);
+                assert!(pushed.is_ok(), "the queue has room for all slots of a port");
+            }
+        }
+        !std::mem::replace(&mut self.is_over, true)
+    }
+
     /// Moves frames between the port and the loop; returns whether there were any.
     fn turn(&mut self, now_ns: u64, is_failed: bool) -> bool {
         self.shared.turned_ns.store(now_ns, Ordering::Relaxed);
@@ -174,7 +204,9 @@ impl Side {
         if now_ns.saturating_sub(self.refreshed_ns) >= REFRESH_INTERVAL_NS || is_failed {
             self.refreshed_ns = now_ns;
             self.is_uncounted = true;
+            self.shared.is_opening.store(true, Ordering::Relaxed);
             self.refresh();
+            self.shared.is_opening.store(false, Ordering::Relaxed);
         }
         let (Some(view), Some(port)) = (&mut self.view, &mut self.port) else { return worked };
         while let Ok(slot) = self.ends.fill.pop() {

@@ -24,7 +24,7 @@ impl Scene {
         let given = mems.into_iter().zip(&cables).map(|(mem, cable)| {
             let (name, cable) = (mem.interface().to_owned(), cable.clone());
             let reopen = move || -> Result<Box<dyn Port>> { Ok(Box::new(cable.port(&name))) };
-            (Box::new(mem) as Box<dyn Port>, Some(Box::new(reopen) as _))
+            (Box::new(mem) as Box<dyn Port>, Some(Arc::new(reopen) as _))
         });
         let employed = Workers::employ(given.collect(), workers, true);
         let (mut workers, mut ports) = employed.expect("there are descriptors");
@@ -155,6 +155,70 @@ fn a_worker_that_panics_opens_its_port_again_and_counts_what_it_lost() {
     });
     scene.check(11);
     assert_eq!(scene.counters(0).worker_failed, 0, "none was in the worker's hands");
+}
+
+/// Its port is opened anew, what it had passed on is not lost, and its slots come back with it.
+#[test]
+fn a_worker_that_hangs_is_given_up_and_gives_back_its_slots_when_it_goes_on() {
+    let mut scene = Scene::new(2);
+    for number in 0..10 {
+        scene.cables[0].deliver(0, number + 1, frame(number as u32));
+    }
+    scene.wait_until(|scene| scene.cables[0].waiting(0) == 0);
+    scene.cables[0].set_hanging(true);
+    // In its hands, or on their way to it: it sends them never.
+    let sent = [scene.pool.insert(&frame(1)).expect("there is a slot")];
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(scene.ports[0].send(&mut scene.pool, &sent).taken, 1);
+    scene.cables[0].deliver(0, 50, frame(10));
+    scene.wait_until(|scene| scene.ports[0].refresh() == crate::port::PortState::Gone);
+    let mut received = Vec::new();
+    scene.wait_until(|scene| {
+        received.extend(scene.receive(0));
+        scene.ports[0].refresh() == crate::port::PortState::Up && received.len() == 11
+    });
+    assert!(received.is_sorted_by_key(|one| one.at_ns));
+    scene.check(11);
+    let slots = scene.ports[0].held();
+    assert!(slots > SLOTS, "those that hang are counted: {slots}");
+    // The other worker went on, and so does the port.
+    let other = scene.pool.insert(&frame(2)).expect("there is a slot");
+    assert_eq!(scene.ports[1].send(&mut scene.pool, &[other]).taken, 1);
+    let more = scene.pool.insert(&frame(3)).expect("there is a slot");
+    assert_eq!(scene.ports[0].send(&mut scene.pool, &[more]).taken, 1);
+    scene.wait_until(|scene| scene.cables[1].take_sent().len() == 1);
+    scene.wait_until(|scene| scene.cables[0].take_sent() == [frame(3)]);
+    assert_eq!(scene.counters(0).worker_failed, 1, "what it was to send");
+    scene.cables[0].set_hanging(false);
+    scene.wait_until(|scene| {
+        scene.receive(0);
+        scene.ports[0].held() <= SLOTS
+    });
+    scene.check(11);
+}
+
+/// A request to a worker that hangs is not done later.
+#[test]
+fn a_request_to_a_worker_that_hangs_ends() {
+    let mut scene = Scene::new(2);
+    scene.cables[0].set_hanging(true);
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(scene.ports[0].set_intake(false).is_err());
+    scene.wait_until(|scene| {
+        scene.receive(0);
+        scene.ports[0].refresh() == crate::port::PortState::Up
+    });
+    // The one in its place has it from the start.
+    scene.cables[0].deliver(0, 1, frame(1));
+    assert_eq!(scene.cables[0].waiting(0), 0, "the intake is closed");
+    assert!(scene.ports[0].set_intake(true).is_ok());
+    scene.cables[0].set_hanging(false);
+    scene.wait_until(|scene| {
+        scene.receive(0);
+        scene.ports[0].held() <= SLOTS
+    });
+    scene.cables[0].deliver(0, 2, frame(2));
+    scene.wait_until(|scene| scene.receive(0).len() == 1);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The ends of forwarders and keepers, wanted and not, and what traffic sees of them.
 
 use super::restarts::TAKES_OVER;
+use super::stopped::StoppedThread;
 use super::{
     POLICY, SLOW, Test, await_another, call, called, class_at, dropped, exchange, fails, plan,
 };
@@ -45,6 +46,7 @@ pub const CARRIED: &[Test] = &[
     }),
     ("the_kernel_carries_traffic_where_no_forwarder_is_to_be_started", carried_on),
     ("deaths_under_load_leave_nothing_behind_in_the_kernel", || leave_nothing("open")),
+    ("a_worker_that_hangs_is_given_up", a_worker_hangs),
 ];
 
 /// A forwarder gets this signal; another one follows, and no frame is sent twice.
@@ -77,6 +79,35 @@ fn replaced_in(deployment: &str, which: &str) -> Outcome {
         assert!(text.contains(event), "{event}: {text}");
     }
     assert_eq!(text.contains("unshaped for"), deployment.contains("open"), "{text}");
+    Ok(())
+}
+
+/// Another thread opens the port of a worker that hangs; the forwarder stays, and when the worker
+/// goes on it leaves, and each slot is free again.
+fn a_worker_hangs() -> Outcome {
+    let deployment = "workers = 2\nsojourn_max = \"none\"";
+    let mut scene = plan(POLICY).deployment(deployment).start()?;
+    let forwarder = scene.forwarder()?;
+    for worker in ["worker-0", "worker-1"] {
+        let stream = Stream::numbered(&scene.testbed, SLOW)?;
+        stream.await_another()?;
+        let stopped = StoppedThread::of(forwarder, worker)?;
+        let name = |thread: &fs::DirEntry| fs::read_to_string(thread.path().join("comm"));
+        until("another takes its place", || {
+            let threads = fs::read_dir(format!("/proc/{forwarder}/task"));
+            let threads = threads.into_iter().flatten().flatten();
+            threads.filter_map(|thread| name(&thread).ok()).any(|name| name == "worker-again\n")
+        })?;
+        stream.await_another()?;
+        stopped.go_on()?;
+        stream.await_another()?;
+        let found = stream.finish()?;
+        assert_eq!((found.repeated, found.reordered), (0, 0), "{worker}: {found:?}");
+        let whole = |status: &Status| status.frames_free == status.frames_max;
+        scene.await_status("each slot is free again", whole)?;
+    }
+    assert_eq!(scene.forwarder()?, forwarder, "no other one is needed");
+    scene.stop()?;
     Ok(())
 }
 
