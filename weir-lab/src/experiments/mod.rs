@@ -134,6 +134,7 @@ experiments! {
     explain,
     score,
     tcp_kernel,
+    whatif,
     papers_live,
     cost_live,
     second_live,

@@ -1,0 +1,268 @@
+//! The traffic of a pair on real packets, and a record of it.
+//!
+//! The server sends, the client fetches, by the kernel's TCP and UDP. What is asked for and when
+//! follows from a small generator of its own for each application, so both policies of a pair meet
+//! the same users. Requests wait for responses, so how far a user comes depends on the policy.
+
+use super::pairs::{Mix, Pair};
+use socket2::SockRef;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_bench::rig::{self, Forwarder};
+use weir_core::units::Share;
+use weir_host::error::SystemError;
+use weir_link::bridge::PortSource;
+use weir_link::recorder::{self, Session};
+use weir_link::status::Board;
+use weir_testbed::{Host, Testbed};
+use weir_trace::record::{End, File, Head, LaneHead, RecordWriter};
+
+/// The direction in which the server sends.
+pub const DOWN: &str = "back";
+/// Ports of the applications.
+pub const BULK: u16 = 9001;
+/// Of pages.
+pub const WEB: u16 = 9002;
+/// Of films.
+pub const VIDEO: u16 = 9003;
+/// Of calls.
+pub const VOICE: u16 = 9004;
+/// Of games.
+pub const GAME: u16 = 9005;
+
+/// Runs the traffic of a pair under a policy for so long, and returns a record of the link.
+///
+/// # Errors
+/// When networks, bridge or sockets fail, or the record is not whole.
+pub fn record(pair: &Pair, policy: &str, duration: Duration) -> Result<Vec<u8>, SystemError> {
+    let (fast, slow) = (rig::policy(FAST)?, rig::policy(policy)?);
+    let mut forwarder = Forwarder::weir(&fast, &slow)?;
+    if let Forwarder::Weir(config) = &mut forwarder {
+        for (place, port) in config.ports.iter_mut().enumerate() {
+            let PortSource::Config(config) = &mut port.source else { continue };
+            let half = u64::from(pair.round_trip) * 500_000;
+            config.impairment.delay = weir_core::units::Duration::from_nanos(half);
+            // Towards the client, behind the link.
+            let loss = Share::from_ppb((pair.loss * 1e7) as u64).unwrap_or_default();
+            config.impairment.loss = if place == 0 { loss } else { Share::default() };
+        }
+    }
+    let (bytes, _) = rig::between(forwarder, |testbed, board| {
+        let board = board.expect("the bridge has a board");
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let writing = scope.spawn(|| write(board, policy, &is_over));
+            thread::sleep(HEAD_START);
+            let done = traffic(testbed, pair, duration);
+            is_over.store(true, Ordering::Relaxed);
+            let written = writing.join().expect("the writer does not panic");
+            done.map(|()| written)
+        })
+    })?;
+    Ok(bytes)
+}
+
+/// Writes a record of the bridge until it is over.
+fn write(board: &Board, policy: &str, is_over: &AtomicBool) -> Vec<u8> {
+    let mut session = Session::begin([(&board.recording, 2)]);
+    let mut writer = RecordWriter::new(Vec::new(), &head(policy)).expect("memory takes all");
+    let end = loop {
+        let progress = session.pump(&mut writer).expect("memory takes all");
+        if let Some(end) = progress.end {
+            break end;
+        }
+        if is_over.load(Ordering::Relaxed) {
+            break End::Time;
+        }
+        if !progress.is_busy {
+            thread::sleep(Duration::from_millis(2));
+        }
+    };
+    writer.finish(end).expect("memory takes all")
+}
+
+fn head(policy: &str) -> Head {
+    let lane = |name: &str, from: u16, policy: &str| LaneHead {
+        name: name.to_owned(),
+        from: vec![from],
+        to: 1 - from,
+        policy: policy.to_owned(),
+        ..LaneHead::default()
+    };
+    let file = |name: &str, text: &str| File { name: name.to_owned(), text: text.to_owned() };
+    Head {
+        epoch_ns: recorder::epoch_ns(),
+        lanes: vec![lane("forth", 0, "fast.toml"), lane(DOWN, 1, "slow.toml")],
+        files: vec![file("fast.toml", FAST), file("slow.toml", policy)],
+        ..Head::default()
+    }
+}
+
+/// Runs all applications for so long.
+fn traffic(testbed: &Testbed, pair: &Pair, duration: Duration) -> Result<(), SystemError> {
+    let failed = |cause| SystemError::new("serve by TCP", cause);
+    let listen = |port| testbed.server.run(|| TcpListener::bind((Host::Server.ip4(), port)));
+    let end = Instant::now() + duration;
+    let Mix { bulk, web, video, voice, game } = pair.mix;
+    let chunk = u64::from(pair.rate) * 125_000 / 5;
+    let tasks =
+        [(bulk, BULK, Task::Download), (web, WEB, Task::Pages), (video, VIDEO, Task::Film(chunk))];
+    thread::scope(|scope| {
+        for (count, port, task) in tasks.into_iter().filter(|row| row.0 > 0) {
+            let listener = listen(port)?.map_err(failed)?;
+            // Connections inherit it.
+            let choice = pair.congestion.as_bytes();
+            SockRef::from(&listener).set_tcp_congestion(choice).map_err(failed)?;
+            listener.set_nonblocking(true).map_err(failed)?;
+            scope.spawn(move || serve(&listener, end));
+            for number in 0..count {
+                let seed = u64::from(port) * 64 + u64::from(number);
+                scope.spawn(move || testbed.client.run(|| fetch(port, task, (seed, end))));
+            }
+        }
+        for (count, port, length, interval_ms) in [(voice, VOICE, 172, 20), (game, GAME, 80, 16)] {
+            for number in 0..u16::from(count) {
+                let own = port + 100 * number;
+                let pace = Duration::from_millis(interval_ms);
+                scope.spawn(move || stream(testbed, own, (length, pace), end));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The task of a client.
+#[derive(Clone, Copy)]
+enum Task {
+    /// One object without end.
+    Download,
+    /// Pages of four objects, each page on a connection of its own.
+    Pages,
+    /// So many bytes each second, on one connection.
+    Film(u64),
+}
+
+/// Serves each connection on a thread of its own: a request says how long its response is.
+fn serve(listener: &TcpListener, end: Instant) {
+    thread::scope(|scope| {
+        while Instant::now() < end {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    scope.spawn(move || respond(stream, end));
+                }
+                Err(_) => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    });
+}
+
+fn respond(mut stream: TcpStream, end: Instant) -> Option<()> {
+    stream.set_nonblocking(false).ok()?;
+    stream.set_nodelay(true).ok()?;
+    stream.set_read_timeout(Some(IDLE_MAX)).ok()?;
+    stream.set_write_timeout(Some(IDLE_MAX)).ok()?;
+    let (mut request, block) = ([0; REQUEST], [0; BLOCK]);
+    while Instant::now() < end {
+        stream.read_exact(&mut request).ok()?;
+        let mut left = u64::from_be_bytes(*request.first_chunk()?);
+        while left > 0 && Instant::now() < end {
+            let part = left.min(BLOCK as u64);
+            stream.write_all(&block[..part as usize]).ok()?;
+            left -= part;
+        }
+    }
+    Some(())
+}
+
+/// Fetches by this task until the end.
+fn fetch(port: u16, task: Task, (seed, end): (u64, Instant)) -> Option<()> {
+    let mut draw = seed;
+    let connect = || {
+        let stream = TcpStream::connect(SocketAddr::new(Host::Server.ip4(), port)).ok()?;
+        stream.set_nodelay(true).ok()?;
+        stream.set_read_timeout(Some(IDLE_MAX)).ok()?;
+        Some(stream)
+    };
+    match task {
+        Task::Download => object(&mut connect()?, u64::MAX, end),
+        Task::Film(chunk) => {
+            let mut stream = connect()?;
+            let mut due = Instant::now();
+            while due < end {
+                thread::sleep(due.saturating_duration_since(Instant::now()));
+                object(&mut stream, chunk, end)?;
+                due = Instant::now().max(due + Duration::from_secs(1));
+            }
+            Some(())
+        }
+        Task::Pages => {
+            while Instant::now() < end {
+                thread::sleep(Duration::from_millis(200 + next(&mut draw) % 600));
+                let mut stream = connect()?;
+                for _ in 0..OBJECTS {
+                    // From 4 to 128 KB, small ones more often.
+                    let size = 4_000 << (next(&mut draw) % 6);
+                    object(&mut stream, size, end)?;
+                    thread::sleep(Duration::from_millis(30));
+                }
+            }
+            Some(())
+        }
+    }
+}
+
+/// Fetches one object.
+fn object(stream: &mut TcpStream, size: u64, end: Instant) -> Option<()> {
+    let mut request = [0; REQUEST];
+    request[..8].copy_from_slice(&size.to_be_bytes());
+    stream.write_all(&request).ok()?;
+    let (mut block, mut left) = ([0; BLOCK], size);
+    while left > 0 && Instant::now() < end {
+        let most = left.min(BLOCK as u64) as usize;
+        left -= match stream.read(&mut block[..most]).ok()? {
+            0 => return None,
+            length => length as u64,
+        };
+    }
+    Some(())
+}
+
+/// Sends packets of this length from the server at this pace, to a client that only listens.
+fn stream(
+    testbed: &Testbed,
+    port: u16,
+    (length, pace): (usize, Duration),
+    end: Instant,
+) -> Option<()> {
+    let bind = |host: Host| UdpSocket::bind((host.ip4(), port));
+    let _listening = testbed.client.run(|| bind(Host::Client)).ok()?.ok()?;
+    let socket = testbed.server.run(|| bind(Host::Server)).ok()?.ok()?;
+    socket.connect((Host::Client.ip4(), port)).ok()?;
+    let (packet, mut due) = (vec![0; length], Instant::now());
+    while due < end {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        socket.send(&packet).ok()?;
+        due += pace;
+    }
+    Some(())
+}
+
+/// Returns the next number of a linear congruence, with the constants of MMIX.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+/// The way of requests: fast, with room.
+const FAST: &str = "[link]\nrate = \"1 Gbit/s\"\nscheduler = \"fifo\"\n\n[class.all]\n\
+                    default = true\nqueue = { limit = \"4000 packets\" }\n";
+/// From the beginning of the record to that of the traffic.
+const HEAD_START: Duration = Duration::from_millis(200);
+/// A connection that says nothing for so long is given up.
+const IDLE_MAX: Duration = Duration::from_secs(4);
+const OBJECTS: u32 = 4;
+const REQUEST: usize = 400;
+const BLOCK: usize = 64 << 10;
