@@ -1,4 +1,4 @@
-//! What a capture or a record has of each source of the scenario that was inferred from it: frames,
+//! The figures of each source of an inferred scenario in its capture or record: frames,
 //! delays, drops, and how long each object took.
 //!
 //! Delays and drops follow from frames that are seen twice: at their entrance into the link and
@@ -104,7 +104,7 @@ struct Stream {
     next: u64,
     most: u64,
     acked: u64,
-    /// What came behind gaps: from, to.
+    /// Parts that came behind gaps: from, to.
     islands: BTreeMap<u64, u64>,
 }
 
