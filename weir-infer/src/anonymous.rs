@@ -4,7 +4,6 @@
 //! seeded hash. So two addresses share as many bits afterwards as before. Ports stay, since
 //! policies classify by them. Invariant: one address becomes one address, and no two the same.
 
-use crate::FlowOf;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use weir_core::random::Random;
 
@@ -19,13 +18,8 @@ impl Anonymous {
         Self { seed }
     }
 
-    /// Replaces the addresses of a flow.
-    pub fn hide(&self, flow: &mut FlowOf) {
-        flow.source = self.end(flow.source);
-        flow.destination = self.end(flow.destination);
-    }
-
-    fn end(&self, end: SocketAddr) -> SocketAddr {
+    /// Returns an end with its address replaced.
+    pub fn end(&self, end: SocketAddr) -> SocketAddr {
         SocketAddr::new(self.address(end.ip()), end.port())
     }
 

@@ -56,10 +56,10 @@ pub struct Steady {
     pub packets: u64,
 }
 
-/// What a connection of QUIC exchanged, by lengths and times.
+/// The exchanges of a connection of QUIC, by lengths and times.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Quic {
-    /// What client and server said.
+    /// The requests and responses in turn.
     pub exchanges: Vec<Exchange>,
     /// The least time from the point to each end and back.
     #[serde(rename = "parts_s", serialize_with = "crate::shown::pair_of_seconds")]

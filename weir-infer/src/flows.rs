@@ -43,12 +43,12 @@ pub struct Flow {
     pub unread: u64,
     /// Why its frames are in no flow of ports.
     pub odd: Option<Odd>,
-    /// What passed.
+    /// Its connection, or its packets.
     pub content: Content,
     points: [Option<u16>; 2],
 }
 
-/// What passed of a flow.
+/// The content of a flow.
 pub enum Content {
     /// A connection of TCP.
     Tcp(Box<Connection>),
@@ -56,7 +56,7 @@ pub enum Content {
     Packets(Packets),
 }
 
-/// What a frame was.
+/// The outcome of adding a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
     /// It is seen for the first time.
@@ -248,5 +248,5 @@ const NO_IP: Key = {
 
 /// Bound: flows that are told apart; frames of others are counted.
 pub const FLOWS_MAX: usize = 1 << 18;
-/// Bound: packets that are kept to be sent again, 16 bytes each.
+/// Bound: packets that are kept to be sent again, 16 bytes each; others are counted.
 pub const PACKETS_MAX: u64 = 1 << 25;

@@ -1,4 +1,4 @@
-//! What is read: one capture, two captures, or a record, as frames in the order of time.
+//! The frames of one capture, of two captures, or of a record, in the order of time.
 //!
 //! A capture streams. Two captures are merged by their clocks. A record has the frames of each
 //! direction in order, and the directions may come one after another: frames wait until all
@@ -238,7 +238,8 @@ fn take(waiting: &mut Waiting, read: &mut Read, lane: usize, step: &Step<'_>) {
     }
 }
 
-/// Bound: frames of a record that wait for other directions, or in the link.
+/// Bound: frames of a record that wait for other directions, or in the link; beyond it the oldest
+/// goes first, and frames may be out of order.
 const WAITING_MAX: usize = 1 << 21;
 /// The bytes of a frame that are kept while it waits: headers with their options.
 const HEADER_BYTES: usize = 160;

@@ -20,6 +20,7 @@ mod report;
 mod scenario;
 mod shown;
 pub mod tcp;
+mod text;
 pub mod whatif;
 
 pub use datagrams::{OpenLoop, Quic, Steady};
@@ -68,14 +69,14 @@ pub enum Grouping {
     Population,
 }
 
-/// What was found.
+/// The result of an inference.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inferred {
     /// The flows whose packets pass the link, in the order of their first frames.
     pub flows: Vec<FlowOf>,
-    /// What became of all bytes, by kinds of flows.
+    /// The bytes of each kind of flows.
     pub counts: Counts,
-    /// What a reader must know, in sentences.
+    /// Warnings for the reader, in sentences.
     pub notes: Vec<String>,
     /// The fault that ended the reading, if one did.
     pub fault: Option<String>,
@@ -114,9 +115,9 @@ pub struct FlowOf {
     pub packets: [u64; 2],
     /// Their bytes.
     pub bytes: [u64; 2],
-    /// What it is.
+    /// Its application and transport, or why its packets are sent again.
     pub model: Model,
-    /// What is not as in a whole connection.
+    /// Properties that limit what can be known of it.
     pub marks: Vec<Mark>,
     #[serde(skip)]
     rows: Vec<datagrams::Row>,
@@ -124,13 +125,13 @@ pub struct FlowOf {
     origin: Instant,
 }
 
-/// What a flow is.
+/// The application of a flow and its transport.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Model {
     /// A connection of TCP; the flag says whether the source opened it.
     Tcp {
-        /// What it was.
+        /// Its exchanges, hosts and path.
         #[serde(flatten)]
         tcp: Box<Tcp>,
         /// Whether the source is the client.
@@ -138,7 +139,7 @@ pub enum Model {
     },
     /// A connection of QUIC.
     Quic {
-        /// What it was.
+        /// Its exchanges.
         #[serde(flatten)]
         quic: Quic,
         /// Whether the source is the client.
@@ -149,7 +150,7 @@ pub enum Model {
         /// Lengths and intervals.
         #[serde(flatten)]
         steady: Steady,
-        /// What it is for.
+        /// The application.
         of: OpenLoop,
     },
     /// Its packets as they were.
@@ -254,7 +255,9 @@ pub fn infer(
     }
     if let Some(secret) = options.anonymous {
         let anonymous = Anonymous::new(secret);
-        flows.iter_mut().for_each(|flow| anonymous.hide(flow));
+        for end in flows.iter_mut().flat_map(|flow| [&mut flow.source, &mut flow.destination]) {
+            *end = anonymous.end(*end);
+        }
     }
     let fault = read.fault;
     Ok(Inferred { flows, counts, notes, fault, duration, rate, options: options.clone() })

@@ -6,8 +6,8 @@
 //! a pause that gives as many files as there were connections. Sizes are Pareto's, with the mean of
 //! the sample and its shape by maximum likelihood. Invariant: a connection is in at most one group.
 
-use crate::scenario::{line, quoted_time};
 use crate::tcp::Tcp;
+use crate::text::{line, quoted_time};
 use crate::{FlowOf, Grouping, Inferred, Model, POPULATION_FROM};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::units::Duration;
@@ -19,8 +19,8 @@ pub struct Group<'a> {
     duration: Duration,
 }
 
-/// What connections of a group have in common: port, code point, whether the source answers, and
-/// the round trip in powers of two of a millisecond.
+/// The properties that connections of a group share: port, code point, whether the source answers,
+/// and the round trip in powers of two of a millisecond.
 type Alike = (u16, u8, bool, u32);
 
 /// Returns the groups; none if each connection is to be by itself.
@@ -124,7 +124,7 @@ fn life(flow: &FlowOf) -> Duration {
 
 /// Connections from which a group is one.
 const GROUP_MIN: usize = 20;
-/// Bound: sources of a group.
+/// Bound: sources of a group; more connections at once share them.
 const SOURCES_MAX: f64 = 200.0;
 /// Of Pareto's distribution: below it has no mean, above it is nearly constant.
 const SHAPE_MIN: f64 = 1.05;

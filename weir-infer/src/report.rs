@@ -1,4 +1,4 @@
-//! What became of the bytes of a capture, by kinds of flows; as a table for people.
+//! The bytes of a capture by kinds of flows, as a table for people.
 
 use crate::datagrams::OpenLoop;
 use crate::tcp::{Family, Method};
@@ -13,7 +13,7 @@ use weir_policy::table::Table;
 pub enum Reason {
     /// They do not react, and that is right so.
     OpenLoop(OpenLoop),
-    /// What they carry is hidden.
+    /// Another flow is inside.
     Tunnel,
     /// ICMP and others without ports.
     NoPorts,
@@ -29,7 +29,7 @@ pub enum Reason {
     Ends,
 }
 
-/// What became of all bytes.
+/// The bytes of a capture by kinds of flows.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counts {
     /// The kinds of flows.
@@ -45,7 +45,7 @@ pub struct Counts {
 pub struct Row {
     /// Its name.
     pub kind: &'static str,
-    /// What becomes of it.
+    /// Whether it is modelled, or why not.
     pub outcome: &'static str,
     /// How many.
     pub flows: u64,

@@ -1,4 +1,4 @@
-//! What was found as the text of a scenario: the only place that knows its keys.
+//! The text of a scenario from all that was found: the only place that knows its keys.
 //!
 //! A source is the end whose packets pass the link; what comes back travels for the whole round
 //! trip. Times have microseconds. A comment before each source says what cannot be a key: how sure
@@ -7,6 +7,7 @@
 use crate::datagrams::Steady;
 use crate::replayed::Part;
 use crate::tcp::{Acks, Control, Exchange, Family, Limit, Marks, Method, Tcp};
+use crate::text::{line, quoted, quoted_time};
 use crate::{FlowOf, Inferred, Mark, Model, population};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -253,45 +254,7 @@ fn neighbour(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Adds a line: a key and its value.
-pub(crate) fn line(text: &mut String, key: &str, value: &str) {
-    text.push_str(key);
-    text.push_str(value);
-    text.push('\n');
-}
-
-/// Returns a text as TOML quotes it.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            letter if letter.is_control() => {
-                write!(quoted, "\\u{:04x}", u32::from(letter)).expect("text grows");
-            }
-            letter => quoted.push(letter),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-/// Returns a time in seconds, to the microsecond, or in milliseconds if it is short.
-pub(crate) fn quoted_time(time: Duration) -> String {
-    let micros = time.min(TIME_MAX).as_nanos().div_ceil(1000);
-    let (whole, part, digits, unit) = match micros {
-        0..1_000_000 => (micros / 1000, micros % 1000, 3, "ms"),
-        _ => (micros / 1_000_000, micros % 1_000_000, 6, "s"),
-    };
-    let text = format!("{whole}.{part:0digits$}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    format!("\"{text} {unit}\"")
-}
-
-/// The times of a damaged capture may be of another century; scenarios have ten years at most.
-const TIME_MAX: Duration = Duration::from_secs(300_000_000);
-/// What is simulated behind the last frame, so that what was slower ends, too.
+/// Simulated behind the last frame, so that slower flows end, too.
 const TAIL: Duration = Duration::from_secs(5);
 /// Written where nothing was timed.
 const ROUND_TRIP_UNKNOWN: Duration = Duration::from_millis(50);
@@ -309,27 +272,3 @@ const EXCHANGES_MAX: usize = 1 << 16;
 const ACK_DELAY_MAX: Duration = Duration::from_millis(500);
 /// A connection with shorter segments only shows nothing of its path.
 const SEGMENT_SMALL: u32 = 500;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_written_as_scenarios_have_them() {
-        let rows = [
-            (0, "\"0 ms\""),
-            (1, "\"0.001 ms\""),
-            (1_500_000, "\"1.5 ms\""),
-            (23_000_000, "\"23 ms\""),
-            (1_000_000_000, "\"1 s\""),
-            (12_345_678_901, "\"12.345679 s\""),
-        ];
-        for (nanos, expected) in rows {
-            let time = Duration::from_nanos(nanos);
-            let written = quoted_time(time);
-            assert_eq!(written, expected);
-            assert!(written.trim_matches('"').parse::<Duration>().is_ok(), "{written}");
-        }
-        assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
-    }
-}

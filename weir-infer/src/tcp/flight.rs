@@ -6,7 +6,7 @@
 //! ends when a byte that was sent after its start is acknowledged. Invariant: a [`Reaction`] is a
 //! whole recovery with a round before and a round behind it in which the sender went on.
 
-use super::stream::Data;
+use super::stream::Progress;
 use std::collections::VecDeque;
 use weir_core::units::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub struct Flight {
     /// Of those that the sender had when it sent last.
     acked: u64,
     allowed: Option<u64>,
-    /// Data that was sent into a window of the receiver that was then full, and all data.
+    /// Progress that was sent into a window of the receiver that was then full, and all data.
     pub filled: [u64; 2],
     round: Round,
     recovery: Option<Recovery>,
@@ -35,14 +35,14 @@ pub struct Flight {
     pub timeouts: u32,
 }
 
-/// What a sender made of its window when it met a loss or a mark, in bytes.
+/// The window of a sender before and after a loss or a mark, in bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reaction {
     /// The most that was under way in the round before.
     pub before: u64,
     /// The most that was under way in the round behind.
     pub after: u64,
-    /// What the window grew by in a round, in the rounds before; `None` if these were few.
+    /// The growth of the window in a round, in the rounds before; `None` if these were few.
     pub growth: Option<f64>,
 }
 
@@ -82,8 +82,8 @@ struct Recovery {
 pub struct Sent {
     /// When it passed.
     pub at: Instant,
-    /// What its data was.
-    pub data: Data,
+    /// The bytes that it brought.
+    pub data: Progress,
     /// The timestamp that it returned.
     pub echo: Option<u32>,
     /// It says that the window was reduced after a mark.
@@ -121,7 +121,7 @@ impl Flight {
             recovery.measured = Some(sent.next);
         }
         match sent.data {
-            Data::New(_, to) => {
+            Progress::New(_, to) => {
                 if let Some(allowed) = self.allowed {
                     self.filled[0] += u64::from(to + u64::from(sent.longest) > allowed);
                     self.filled[1] += 1;
@@ -131,13 +131,13 @@ impl Flight {
                     self.begin(sent.next);
                 }
             }
-            Data::Again(to) => {
+            Progress::Again(to) => {
                 let is_probe = to == sent.next && silence > round_trip;
                 if self.recovery.is_none() && !is_probe {
                     self.begin(sent.next);
                 }
             }
-            Data::Late => {}
+            Progress::Late => {}
         }
     }
 
@@ -224,7 +224,7 @@ impl Flight {
     }
 }
 
-/// Bound: acknowledgements that passed and that no segment has followed yet.
+/// Bound: acknowledgements that no segment has followed yet; the oldest are forgotten.
 const ACKS_MAX: usize = 1024;
 /// Bound: reactions of one sender that are kept; the first ones suffice.
 const REACTIONS_MAX: usize = 256;

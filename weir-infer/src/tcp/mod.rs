@@ -33,10 +33,10 @@ pub struct Connection {
     reset: bool,
 }
 
-/// What a connection of TCP was.
+/// The exchanges, the hosts and the path of a connection of TCP.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Tcp {
-    /// What client and server said, in their order.
+    /// Requests and responses in turn.
     pub exchanges: Vec<Exchange>,
     /// The round trip without a queue.
     pub round_trip: RoundTrip,
@@ -46,7 +46,7 @@ pub struct Tcp {
     pub segment: u32,
     /// The largest segment that both hosts take; `None` midstream.
     pub mss: Option<u16>,
-    /// What the sender sent at once at first, in bytes; `None` if it had less to send.
+    /// The bytes that the sender sent at once at first; `None` if it had less to send.
     pub initial_window: Option<u64>,
     /// The receiver's window: the first, and the largest, in bytes.
     pub window: Option<(u64, u64)>,
@@ -62,7 +62,7 @@ pub struct Tcp {
     pub control: Control,
     /// The segments of the sender that were sent again.
     pub repeats: Losses,
-    /// What held the sender back most.
+    /// The cause that held the sender back most.
     pub limit: Limit,
 }
 
@@ -125,7 +125,7 @@ pub struct Losses {
     pub timeouts: u32,
 }
 
-/// What holds a sender back.
+/// The cause that holds a sender back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {

@@ -25,7 +25,7 @@ pub struct Stream {
     pub latest: u32,
     /// Segments with data.
     pub segments: u64,
-    /// What came again or late.
+    /// The segments that came again or late.
     pub again: Repeats,
 }
 
@@ -51,9 +51,9 @@ struct Hole {
     since: Instant,
 }
 
-/// What the data of a segment is to its stream.
+/// The progress that the data of a segment is for its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Data {
+pub enum Progress {
     /// Bytes from the first offset up to the second are new.
     New(u64, u64),
     /// They were sent again up to this offset, after a loss.
@@ -88,11 +88,11 @@ impl Stream {
 
     /// Takes the data of a segment, of which `acked` is acknowledged; `round_trip` is the shortest
     /// one that is known.
-    pub fn data(&mut self, seq: u32, length: u32, at: Instant, known: Known) -> Data {
+    pub fn advance(&mut self, seq: u32, length: u32, at: Instant, known: Known) -> Progress {
         self.begin(seq);
         let Some(from) = self.offset(seq) else {
             self.again.implausible += 1;
-            return Data::Late;
+            return Progress::Late;
         };
         let to = from + u64::from(length);
         self.segments += 1;
@@ -106,28 +106,28 @@ impl Stream {
             self.next = to;
             self.latest = length;
             self.last_new = Some(at);
-            return Data::New(new, to);
+            return Progress::New(new, to);
         }
         // A keep-alive, or a probe of a closed window.
         if length <= 1 && to == self.next && known.acked >= from {
-            return Data::Late;
+            return Progress::Late;
         }
         match self.fill(from, to) {
             Some(since) if at.since(since) < known.round_trip.min(OVERTAKEN_MAX) => {
                 self.again.overtaken += 1;
-                Data::Late
+                Progress::Late
             }
             Some(_) => {
                 self.again.before += 1;
-                Data::Again(to)
+                Progress::Again(to)
             }
             None if to <= known.acked => {
                 self.again.needless += 1;
-                Data::Late
+                Progress::Late
             }
             None => {
                 self.again.behind += 1;
-                Data::Again(to)
+                Progress::Again(to)
             }
         }
     }
@@ -144,7 +144,7 @@ impl Stream {
     }
 }
 
-/// What is known of a connection when a segment comes.
+/// The state of a connection when a segment comes.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     /// The offset up to which bytes are acknowledged.
@@ -166,16 +166,16 @@ mod tests {
     use super::*;
 
     /// Gives segments (ms, number, bytes) to a stream from just below the wrap of numbers.
-    fn check(acked: u64, segments: &[(u64, u32, u32)], data: &[Data], again: Repeats) {
+    fn check(acked: u64, segments: &[(u64, u32, u32)], data: &[Progress], again: Repeats) {
         let mut stream = Stream::default();
         let first = u32::MAX - 999;
         stream.begin(first);
         let known = Known { acked, round_trip: Duration::from_millis(8) };
-        let found: Vec<Data> = segments
+        let found: Vec<Progress> = segments
             .iter()
             .map(|&(ms, seq, length)| {
                 let at = Instant::from_nanos(ms * 1_000_000);
-                stream.data(first.wrapping_add(seq), length, at, known)
+                stream.advance(first.wrapping_add(seq), length, at, known)
             })
             .collect();
         assert_eq!((&found[..], stream.again), (data, again));
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_comes_again_was_lost_before_or_behind_the_point_or_was_overtaken() {
-        use Data::{Again, Late, New};
+        use Progress::{Again, Late, New};
         let none = Repeats::default();
         let steady = [(0, 0, 1000), (1, 1000, 1000)];
         check(0, &steady, &[New(0, 1000), New(1000, 2000)], none);

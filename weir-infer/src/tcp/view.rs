@@ -8,12 +8,12 @@
 
 use super::acking::Acking;
 use super::flight::{Ack, Flight, Sent};
-use super::stream::{Data, Known, Stream};
+use super::stream::{Known, Progress, Stream};
 use crate::frame::Segment;
 use std::collections::VecDeque;
 use weir_core::units::{Duration, Instant};
 
-/// What passes next to one host.
+/// The packets that pass next to one host.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// The bytes of the host.
@@ -36,7 +36,7 @@ pub struct View {
     pub syn: Option<Segment>,
     /// The windows of the host, not scaled: the first, and the largest.
     pub windows: Option<(u16, u16)>,
-    /// Data that may be marked.
+    /// Progress that may be marked.
     pub marked: u64,
     /// Whether the host ended its direction.
     pub ended: bool,
@@ -53,7 +53,7 @@ pub struct View {
     /// Timestamps that the host has not returned, and when the first packet with each passed.
     stamps: VecDeque<(u32, Instant)>,
     unanswered: VecDeque<(u64, Instant)>,
-    /// What the host had received when it spoke last.
+    /// The bytes that the host had received when it spoke last.
     heard: u64,
     /// The bytes of the last advance that was not seen.
     unseen: [u64; 2],
@@ -62,7 +62,7 @@ pub struct View {
     stamped: bool,
 }
 
-/// What a host sends before it can know of the first acknowledgement of data.
+/// The bytes that a host sends before it can know of the first acknowledgement of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum FirstFlight {
     /// It has sent no data.
@@ -90,11 +90,11 @@ pub struct Turnaround {
 pub struct Mark {
     /// Its first byte.
     pub offset: u64,
-    /// What it had received.
+    /// The bytes that it had received.
     pub received: u64,
     /// From what it waited for to this.
     pub gap: Duration,
-    /// What it waited for.
+    /// The event that it waited for.
     pub cause: Cause,
 }
 
@@ -152,12 +152,12 @@ impl View {
         }
         if segment.payload > 0 {
             let known = self.known(self.acking.acked(), round_trip);
-            match self.received.data(segment.seq, segment.payload, at, known) {
-                Data::New(_, to) => {
+            match self.received.advance(segment.seq, segment.payload, at, known) {
+                Progress::New(_, to) => {
                     push(&mut self.unanswered, (to, at), UNANSWERED_MAX);
                 }
                 // [karn87] It is unknown which copy an acknowledgement is for.
-                Data::Again(_) | Data::Late => self.unanswered.clear(),
+                Progress::Again(_) | Progress::Late => self.unanswered.clear(),
             }
         }
         self.finish(1, segment);
@@ -296,7 +296,7 @@ impl View {
         if will_be_new {
             self.speaks(before, heard, at);
         }
-        let data = self.sent.data(segment.seq, segment.payload, at, known);
+        let data = self.sent.advance(segment.seq, segment.payload, at, known);
         let sent = Sent {
             at,
             data,
@@ -305,7 +305,7 @@ impl View {
             next: self.sent.next,
             longest: self.sent.longest,
         };
-        if let Data::New(from, to) = data {
+        if let Progress::New(from, to) = data {
             self.first.grow(from, to, at);
         }
         self.stamped |= sent.echo.is_some();
@@ -411,9 +411,9 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
 
 /// Bound: turns of one host that are marked; what follows them is one exchange.
 const MARKS_MAX: usize = 1 << 15;
-/// Bound: timestamps without an answer: a second of the finest clock that is common.
+/// Bound: timestamps without an answer, a second of milliseconds; the oldest are forgotten.
 const STAMPS_MAX: usize = 1024;
-/// Bound: segments without an acknowledgement, of which an answer could be timed.
+/// Bound: segments without an acknowledgement; of the oldest the answer is not timed.
 const UNANSWERED_MAX: usize = 1024;
 /// A silence beyond the turnaround from which an application had nothing to send. A queue between
 /// point and host may make shorter ones.
