@@ -58,13 +58,13 @@ struct Sums {
     arrived: [u64; 2],
     /// Bytes that the links sent, by way.
     sent: [u64; 2],
-    /// Payload that flows which are followed sent up, and what of it was acknowledged.
-    payload: u64,
-    acked: u64,
     dropped: [u64; 2],
+    /// The delay of both ways and of the way down at its end, in nanoseconds, if they are known.
+    both: Option<u64>,
+    down: Option<u64>,
 }
 
-saved!(Sums { length, arrived, sent, payload, acked, dropped });
+saved!(Sums { length, arrived, sent, dropped, both, down });
 
 /// The least round trip to a peer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,8 +143,6 @@ impl Estimator {
         }
         let flow = self.flows.flow(slot);
         let told = flow.read(at, way, segment, self.gap);
-        self.now.acked += u64::from(told.acked);
-        self.now.payload += u64::from(told.payload);
         if told.is_active && !flow.is_active && self.active.len() < ACTIVE_MAX {
             flow.is_active = true;
             self.active.push(slot as u16);
@@ -193,6 +191,9 @@ impl Estimator {
         self.flows.begin_interval();
         self.collect(now);
         bound_weights(&mut self.samples);
+        let (both, down) = (self.quantile(BOTH, SHARE), self.quantile(DOWN, SHARE));
+        let last = &mut self.past[((self.turn - 1) % PAST as u64) as usize];
+        (last.both, last.down) = (both, down);
         Way::ALL.map(|way| self.measure(now, way, shapers[way as usize].is_limited))
     }
 
@@ -236,20 +237,26 @@ impl Estimator {
         let sums = self.window(0);
         let own_drops = way == Way::Up && sums.dropped[this] > 0;
         let lossy = self.quantile(LOST + this, LOSSY_SHARE).is_some_and(|lost| lost > 0);
-        let round_trip = self.quantile(TRIP, SHARE).map(Duration::from_nanos);
-        let offered = round_trip.filter(|_| way == Way::Up).map(|trip| {
-            let ago = trip.as_nanos().div_ceil(INTERVAL.as_nanos());
+        let round_trip = self.quantile(TRIP, SHARE);
+        let up = round_trip.filter(|_| way == Way::Up);
+        let offered = up.map(|trip| {
+            let ago = trip.div_ceil(INTERVAL.as_nanos());
             let before = self.window(usize::try_from(ago).unwrap_or(PAST));
             before.rate(before.sent[this])
         });
+        let through = match way {
+            Way::Up => up.and_then(|trip| self.through_up(&sums, trip)),
+            Way::Down => Some(sums.rate(sums.arrived[this])),
+        };
         Measure {
             at: now,
             delay: self.delay(way, &sums).map(Duration::from_nanos),
-            round_trip,
+            round_trip: round_trip.map(Duration::from_nanos),
             flows: flows as u32,
             sent: sums.rate(sums.sent[this]),
-            through: sums.through(way),
+            through,
             offered,
+            under_way: up.map(|trip| self.sent_within(trip)),
             is_limited,
             is_lossy: lossy && !own_drops,
         }
@@ -258,11 +265,42 @@ impl Estimator {
     /// Returns the sums of the window that ended so many intervals ago.
     fn window(&self, ago: usize) -> Sums {
         let ago = ago.min(PAST - WINDOW) as u64;
-        let intervals = (1 + ago..=WINDOW as u64 + ago).filter_map(|back| {
-            let turn = self.turn.checked_sub(back)?;
-            self.past.get((turn % PAST as u64) as usize)
-        });
+        let intervals = (1 + ago..=WINDOW as u64 + ago).filter_map(|back| self.past(back));
         intervals.fold(Sums::default(), Sums::plus)
+    }
+
+    /// Returns the sums of the interval that is the last one for 1, the one before for 2.
+    fn past(&self, back: u64) -> Option<&Sums> {
+        let turn = self.turn.checked_sub(back)?;
+        self.past.get((turn % PAST as u64) as usize)
+    }
+
+    /// Returns the bytes that the link sent up within the last nanoseconds.
+    fn sent_within(&self, nanos: u64) -> u64 {
+        let (mut left, mut sent) = (nanos, 0);
+        for sums in (1..=PAST as u64).map_while(|back| self.past(back)) {
+            let length = sums.length.as_nanos().max(1);
+            let part = u128::from(left.min(length));
+            sent += (u128::from(sums.sent[0]) * part / u128::from(length)) as u64;
+            left -= left.min(length);
+        }
+        sent
+    }
+
+    /// Returns what came through the modem upwards in bit/s. A window of answers answers what the
+    /// link sent a round trip before each of its ends. Answers that wait longer than before on the
+    /// way down come from a longer window. Neither needs acknowledgements to be counted, which come
+    /// in leaps after a loss.
+    fn through_up(&self, sums: &Sums, trip: u64) -> Option<u64> {
+        let (new, old) = (self.past(1)?, self.past(1 + WINDOW as u64)?);
+        let length = sums.length.as_nanos();
+        let trip_before = trip.saturating_sub(new.both?).saturating_add(old.both?);
+        let before = self.sent_within(length.saturating_add(trip_before));
+        let sent = before.saturating_sub(self.sent_within(trip));
+        let downs = new.down.zip(old.down).unwrap_or_default();
+        let stretched = length.saturating_add(downs.1).saturating_sub(downs.0);
+        let length = stretched.clamp(length / 4, length.saturating_mul(4));
+        Some(Sums { length: Duration::from_nanos(length), ..*sums }.rate(sent))
     }
 
     fn quantile(&mut self, question: usize, share: u32) -> Option<u64> {
@@ -299,9 +337,9 @@ impl Sums {
             length: self.length.plus(other.length),
             arrived: both(self.arrived, other.arrived),
             sent: both(self.sent, other.sent),
-            payload: self.payload + other.payload,
-            acked: self.acked + other.acked,
             dropped: both(self.dropped, other.dropped),
+            both: None,
+            down: None,
         }
     }
 
@@ -309,19 +347,6 @@ impl Sums {
     fn rate(&self, bytes: u64) -> u64 {
         let nanos = u128::from(self.length.as_nanos().max(1));
         (u128::from(bytes) * 8_000_000_000 / nanos).min(u128::from(u64::MAX)) as u64
-    }
-
-    /// Returns what came through the modem in bit/s. Up, acknowledgements tell it of the flows that
-    /// are followed, and others are assumed to fare alike.
-    fn through(&self, way: Way) -> Option<u64> {
-        if way == Way::Down {
-            return Some(self.rate(self.arrived[1]));
-        }
-        if self.payload == 0 || self.payload * 4 < self.arrived[0] {
-            return None;
-        }
-        let all = u128::from(self.acked) * u128::from(self.arrived[0]) / u128::from(self.payload);
-        Some(self.rate(all.min(u128::from(u64::MAX)) as u64))
     }
 }
 
@@ -345,6 +370,9 @@ fn sample_of(flow: &Flow, now: Instant, losses: [u64; 2]) -> Option<Sample> {
         values[DOWN] = latest.down.min(latest.delay);
         values[UP] = latest.delay - values[DOWN];
     }
+    if let Some(late) = flow.overdue(now) {
+        add_overdue(&mut values, late.as_nanos());
+    }
     if let Some(silent) = flow.silence(now) {
         let more = |value: u64| if value == NONE { 0 } else { value }.max(silent.as_nanos());
         (values[BOTH], values[UP]) = (more(values[BOTH]), more(values[UP]));
@@ -356,6 +384,21 @@ fn sample_of(flow: &Flow, now: Instant, losses: [u64; 2]) -> Option<Sample> {
     Some(Sample { host: flow.id.host, peer: flow.id.peer, weight, values })
 }
 
+/// Counts an answer that is overdue by this much: what waits in both ways is at least that.
+fn add_overdue(values: &mut [u64; QUESTIONS], late: u64) {
+    let known = if values[BOTH] == NONE { 0 } else { values[BOTH] };
+    if late <= known {
+        return;
+    }
+    values[BOTH] = late;
+    if values[TRIP] != NONE {
+        values[TRIP] += late - known;
+    }
+    if values[DOWN] != NONE {
+        values[UP] = late - values[DOWN].min(late);
+    }
+}
+
 const BOTH: usize = 0;
 const UP: usize = 1;
 const DOWN: usize = 2;
@@ -363,15 +406,15 @@ const TRIP: usize = 3;
 const LOST: usize = 4;
 
 /// The length of an interval.
-pub const INTERVAL: Duration = Duration::from_millis(50);
+pub const INTERVAL: Duration = Duration::from_millis(25);
 /// Bound: frames that are read in an interval; further ones are only counted.
-pub const READS_MAX: u32 = 2048;
+pub const READS_MAX: u32 = 1024;
 /// Bound: flows that an interval looks at; further ones tell nothing.
 const ACTIVE_MAX: usize = 256;
 /// The intervals that are remembered.
-const PAST: usize = 16;
+const PAST: usize = 64;
 /// The intervals that rates are measured over.
-const WINDOW: usize = 4;
+const WINDOW: usize = 6;
 /// A flow is active for so long after its last frame.
 const ACTIVE: Duration = Duration::from_secs(3);
 /// The numbers of peers; of peers with one number the last one is known.

@@ -28,26 +28,9 @@ pub(crate) struct Flow {
     /// Payload of each way, and what of it was missing, since the last interval.
     pub data: [u32; 2],
     pub missing: [u32; 2],
-    /// The highest acknowledgement of what it sent up.
-    acked: u32,
-    has_acked: bool,
 }
 
-saved!(Flow {
-    id,
-    generation,
-    gap,
-    is_active,
-    seen,
-    rounds,
-    clock,
-    found,
-    latest,
-    data,
-    missing,
-    acked,
-    has_acked
-});
+saved!(Flow { id, generation, gap, is_active, seen, rounds, clock, found, latest, data, missing });
 
 impl State for FlowId {
     fn save(&self, to: &mut Writer) {
@@ -65,8 +48,9 @@ impl State for FlowId {
 /// The delays of a flow in nanoseconds; the largest number for none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
-    /// When the last sample came.
-    pub at: Instant,
+    /// When the last round trip ended, and the last way down.
+    pub trip_at: Instant,
+    pub down_at: Instant,
     /// The round trip.
     pub trip: u64,
     /// Above the least round trip.
@@ -75,21 +59,18 @@ pub(crate) struct Found {
     pub down: u64,
 }
 
-saved!(Found { at, trip, delay, down });
+saved!(Found { trip_at, down_at, trip, delay, down });
 
 impl Default for Found {
     fn default() -> Self {
-        Self { at: Instant::ZERO, trip: u64::MAX, delay: u64::MAX, down: u64::MAX }
+        let (trip_at, down_at) = (Instant::ZERO, Instant::ZERO);
+        Self { trip_at, down_at, trip: u64::MAX, delay: u64::MAX, down: u64::MAX }
     }
 }
 
-/// The part of a frame in the sums over all flows.
+/// The result of reading a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Told {
-    /// Bytes of payload that were acknowledged from behind the modem.
-    pub acked: u32,
-    /// Bytes of payload that a frame carried up for the first time.
-    pub payload: u32,
     /// The place of the probe that its frame is: the estimator must know when it leaves.
     pub probe: Option<usize>,
     /// Whether anything was found that an interval counts.
@@ -133,15 +114,8 @@ impl Flow {
             let missing = if again && way == Way::Up { tcp.payload } else { hole };
             self.data[here] = self.data[here].saturating_add(tcp.payload);
             self.missing[here] = self.missing[here].saturating_add(missing);
-            match way {
-                Way::Up if !again => told.payload = tcp.payload,
-                Way::Up => {}
-                Way::Down => {
-                    told.acked = self.acked_by(tcp.ack);
-                    if let Some(stamp) = tcp.stamp {
-                        self.time(at, stamp.value);
-                    }
-                }
+            if let Some(stamp) = tcp.stamp.filter(|_| way == Way::Down) {
+                self.time(at, stamp.value);
             }
         }
         told.is_active |= told.probe.is_some() || self.data != [0; 2];
@@ -151,32 +125,29 @@ impl Flow {
     fn time(&mut self, at: Instant, value: u32) {
         if let Some(delay) = self.clock.add(at, value) {
             self.found.down = self.found.down.min(delay);
-            self.found.at = at;
+            self.found.down_at = at;
         }
-    }
-
-    /// Returns the bytes that an acknowledgement adds, if it is one of what was sent.
-    fn acked_by(&mut self, ack: Option<u32>) -> u32 {
-        let Some(ack) = ack.filter(|_| self.seen[Way::Up as usize].is_started) else { return 0 };
-        let beyond = self.seen[Way::Up as usize].top.wrapping_sub(ack);
-        let added = ack.wrapping_sub(self.acked);
-        if beyond > WINDOW_MAX || self.has_acked && added > WINDOW_MAX {
-            return 0;
-        }
-        let is_first = !self.has_acked;
-        (self.acked, self.has_acked) = (ack, true);
-        if is_first { 0 } else { added }
     }
 
     /// Returns the delay that an answer that does not come shows by now: nothing has come of this
     /// flow for that much longer than its least round trip.
     pub fn silence(&self, now: Instant) -> Option<Duration> {
         let round = &self.rounds[Way::Up as usize];
-        let last = round.awaited()?.max(self.seen[Way::Down as usize].at);
+        let last = round.awaited()[0]?.max(self.seen[Way::Down as usize].at);
         let (silent, base) = (now.since(last), round.base.value()?);
         let excess = silent.as_nanos().saturating_sub(base.max(0) as u64);
         let counts = excess > SILENT_MIN.as_nanos() && silent < SILENT_MAX;
         counts.then_some(Duration::from_nanos(excess))
+    }
+
+    /// Returns by how much an acknowledgement is overdue that cannot be a delayed one: at least
+    /// every second segment is acknowledged at once [RFC 9293 §3.8.6.3].
+    pub fn overdue(&self, now: Instant) -> Option<Duration> {
+        let round = &self.rounds[Way::Up as usize];
+        let (left, base) = (round.awaited()[1]?, round.base.value()?);
+        let age = now.since(left);
+        let late = age.as_nanos().saturating_sub(base.max(0) as u64);
+        (late > 0 && age < SILENT_MAX).then_some(Duration::from_nanos(late))
     }
 
     /// Returns whether its least round trip is known well, rather than from a few samples that a
@@ -190,22 +161,20 @@ impl Flow {
     /// what is too old goes.
     pub fn end_interval(&mut self, now: Instant) {
         let found = core::mem::take(&mut self.found);
-        let is_recent = now.since(self.latest.at) < RECENT;
-        let before = if is_recent { self.latest } else { Found::default() };
-        let newer = |new: u64, old: u64| if new == u64::MAX { old } else { new };
-        self.latest = Found {
-            at: before.at.max(found.at),
-            trip: newer(found.trip, before.trip),
-            delay: newer(found.delay, before.delay),
-            down: newer(found.down, before.down),
-        };
+        let latest = &mut self.latest;
+        if found.trip != u64::MAX || now.since(latest.trip_at) >= RECENT {
+            (latest.trip, latest.delay, latest.trip_at) = (found.trip, found.delay, found.trip_at);
+        }
+        if found.down != u64::MAX || now.since(latest.down_at) >= RECENT {
+            (latest.down, latest.down_at) = (found.down, found.down_at);
+        }
         (self.data, self.missing) = ([0; 2], [0; 2]);
     }
 
     /// Takes the present for what the path is without a queue.
     pub fn rebase(&mut self, now: Instant) {
         self.clock.forget_offsets();
-        if self.latest.trip != u64::MAX && now.since(self.latest.at) < REBASE_MAX {
+        if self.latest.trip != u64::MAX && now.since(self.latest.trip_at) < REBASE_MAX {
             let trip = self.latest.trip as i64;
             self.rounds[Way::Up as usize].base.restart(now, trip);
         }
@@ -214,21 +183,19 @@ impl Flow {
 
 impl Found {
     fn add(&mut self, at: Instant, trip: Duration, delay: u64) {
-        self.at = at;
+        self.trip_at = at;
         self.trip = self.trip.min(trip.as_nanos());
         self.delay = self.delay.min(delay);
     }
 }
 
-/// Bound: bytes that a connection can have under way; other acknowledgements are forged.
-const WINDOW_MAX: u32 = 1 << 30;
 /// An answer may be late by a delayed acknowledgement without a queue [RFC 9293 §3.8.6.3 allows
 /// 500 ms; systems take 40 to 200].
 const SILENT_MIN: Duration = Duration::from_millis(250);
 /// A peer that is silent for longer may be gone.
 const SILENT_MAX: Duration = Duration::from_secs(3);
 /// Delays count for so long.
-const RECENT: Duration = Duration::from_millis(200);
+const RECENT: Duration = Duration::from_millis(100);
 const SAMPLES_MATURE: u8 = 4;
 const AGE_MATURE: Duration = Duration::from_secs(1);
 const REBASE_MAX: Duration = Duration::from_secs(1);

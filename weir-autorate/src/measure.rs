@@ -17,18 +17,32 @@ pub struct Measure {
     pub flows: u32,
     /// Bits per second that the link sent.
     pub sent: u64,
-    /// Bits per second that came through the modem, if that can be told.
+    /// Bits per second that came through the modem, if that can be told: its capacity while a queue
+    /// stands there.
     pub through: Option<u64>,
     /// Upwards, the bits per second that the link had sent a round trip before: those that could
     /// come through.
     pub offered: Option<u64>,
+    /// Upwards, the bytes that the link sent within the last round trip.
+    pub under_way: Option<u64>,
     /// Whether frames waited in the link: it was the bottleneck.
     pub is_limited: bool,
     /// Whether most flows lost more than one byte in twenty behind the link.
     pub is_lossy: bool,
 }
 
-saved!(Measure { at, delay, round_trip, flows, sent, through, offered, is_limited, is_lossy });
+saved!(Measure {
+    at,
+    delay,
+    round_trip,
+    flows,
+    sent,
+    through,
+    offered,
+    under_way,
+    is_limited,
+    is_lossy
+});
 
 /// The work of a direction's link since the last interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -113,10 +113,16 @@ impl Round {
         least
     }
 
-    /// Returns when the oldest probe left that an acknowledgement must answer.
-    pub fn awaited(&self) -> Option<Instant> {
+    /// Returns when the two oldest probes left that an acknowledgement must answer.
+    pub fn awaited(&self) -> [Option<Instant>; 2] {
         let asked = |probe: &&Probe| probe.state == LEFT && probe.asks & ASKS_ACK != 0;
-        self.probes.iter().filter(asked).map(|probe| probe.at).min()
+        self.probes.iter().filter(asked).fold([None; 2], |oldest, probe| match oldest {
+            [None, _] => [Some(probe.at), None],
+            [Some(first), _] if probe.at < first => [Some(probe.at), Some(first)],
+            [first, second] => {
+                [first, Some(second.map_or(probe.at, |at: Instant| at.min(probe.at)))]
+            }
+        })
     }
 
     /// Adds a sample to the least round trip; returns by how much it exceeds that.

@@ -165,7 +165,7 @@ pub const FLOWS_MAX: usize = 1024;
 /// Bound: flows of one host that are followed; frames of others are only counted.
 pub const FLOWS_PER_HOST_MAX: usize = 32;
 /// Bound: flows that join in one interval; others may in a later one.
-const JOINS_MAX: u32 = 64;
+const JOINS_MAX: u32 = 32;
 /// The places that a flow may have.
 const SET: usize = 4;
 /// The numbers of hosts; hosts with one number share its flows.

@@ -1,6 +1,6 @@
 //! `cake-autorate`: the published rule of cake-autorate [cake-autorate], with its default values.
 //!
-//! Its pings are replaced by the intervals of the estimator: one that measured counts as one
+//! Its pings are replaced by the intervals of the estimator: every second one counts as one
 //! response. Its thresholds of 30, 10 and 60 ms are for the default target of 15 ms and scale with
 //! it. It has no answer of its own to blindness but silence of ten seconds; here it returns to the
 //! base as each controller.
@@ -25,14 +25,21 @@ struct CakeAutorate {
     count: u64,
     cut: Instant,
     decayed: Instant,
+    /// When a delay was taken last.
+    taken: Instant,
 }
 
-saved!(CakeAutorate { deltas, count, cut, decayed });
+saved!(CakeAutorate { deltas, count, cut, decayed, taken });
 
 impl Controller for CakeAutorate {
     fn decide(&mut self, limits: &Limits, rate: Rate, measure: &Measure) -> Decision {
         let keep = Decision { rate, reason: Reason::Steady, rebase: false };
         let Some(delay) = measure.delay else { return keep };
+        let is_early = measure.at >= self.taken && measure.at.since(self.taken) < RESPONSE;
+        if is_early {
+            return keep;
+        }
+        self.taken = measure.at;
         self.deltas[(self.count % DETECTION_WINDOW as u64) as usize] = delay.as_nanos();
         self.count += 1;
         let target = limits.target().as_nanos();
@@ -80,6 +87,8 @@ fn towards_base(limits: &Limits, rate: Rate) -> Rate {
     if rate > base { scaled(rate, 99, 100).max(base) } else { scaled(rate, 101, 100).min(base) }
 }
 
+/// A little less than the time between two responses: six reflectors, each every 300 ms.
+const RESPONSE: Duration = Duration::from_millis(40);
 /// `bufferbloat_detection_window`.
 const DETECTION_WINDOW: usize = 6;
 /// `bufferbloat_detection_thr`.

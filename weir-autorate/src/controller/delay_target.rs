@@ -1,238 +1,215 @@
-//! `delay-target`: keeps the delay behind the link at a target; Weir's own.
+//! `delay-target`: keeps the delay behind the link at half a target; Weir's own.
 //!
-//! Down quickly, and by what was measured: to what came through the modem, less what empties its
-//! queue within [`DRAIN`]. Up slowly, and only while the link is the bottleneck: nothing is learned
-//! while the load is below the rate. Up to the *knee*, the rate at which a queue last stood, the
-//! steps are large; they are small near it, and grow again beyond it, as CUBIC's do
-//! [RFC 9438 §4.2].
+//! While a queue stands in the modem, what comes through *is* the capacity, as BBR's delivery rate
+//! is [bbr3 §4.5]. So the rate goes straight there, times a factor that brings the queue to its
+//! goal within a horizon. Upwards the link
+//! knows what it sent in the last round trip: the queue is what of that the capacity cannot have
+//! carried yet, which is known a round trip before its delay shows.
 //!
-//! A delay that stands although the rate was cut twice and the queue had time to empty is no queue:
-//! the path has become longer, as when a satellite hands over to another.
+//! While no queue stands and frames wait in the link, the link is the bottleneck: the rate grows
+//! quickly until one does. Invariant: whatever stands in the modem after such growth is at most
+//! what grew within a round trip and an interval.
 
 use super::{Controller, Decision, Descriptor, Limits, Reason, scaled};
 use crate::measure::Measure;
 use crate::saved::saved;
 use alloc::boxed::Box;
-use weir_core::units::{Duration, Instant, Rate};
+use weir_core::units::{Bytes, Duration, Instant, Rate};
 
 pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "delay-target",
-    summary: "down to what came through the modem when the delay is above the target, up slowly",
+    summary: "to what comes through the modem while a queue stands there, and up while none does",
     build: || Box::new(DelayTarget::default()),
 };
 
 #[derive(Debug, Default)]
 struct DelayTarget {
-    /// Intervals in a row with too much delay.
-    late: u32,
-    /// Steps up since the last one down.
-    raised: u32,
-    /// The bit/s that came through when a queue last stood; 0 before.
-    knee: u64,
-    /// No step before this instant, unless things get worse than `delay`.
-    wait: Instant,
-    delay: Duration,
-    /// When the delay rose above the target, and the least since, while it stands.
-    cut_at: Instant,
-    /// The rate before the first cut, in bit/s.
-    from: u64,
+    /// The last interval.
+    at: Instant,
+    /// When the delay was above the target last.
+    late_at: Instant,
+    /// When the rate was lowered last for losses without a delay; `None` if long ago.
+    lost_at: Option<Instant>,
+    /// Since when the delay has been above the target, the rate before, and the least and the
+    /// largest delay since.
     risen: Option<Instant>,
+    from: u64,
     least: Duration,
-    cuts: u32,
+    most: Duration,
 }
 
-saved!(DelayTarget { late, raised, knee, wait, delay, cut_at, from, risen, least, cuts });
+saved!(DelayTarget { at, late_at, lost_at, risen, from, least, most });
+
+/// A queue in the modem, as far as it may and as far as it does stand.
+struct Goal {
+    /// A delay up to this one is none.
+    none: Duration,
+    /// The delay that is aimed at.
+    delay: Duration,
+}
 
 impl Controller for DelayTarget {
     fn decide(&mut self, limits: &Limits, rate: Rate, measure: &Measure) -> Decision {
         let keep = Decision { rate, reason: Reason::Steady, rebase: false };
+        if measure.at < self.at {
+            *self = Self::default();
+        }
+        self.at = measure.at;
         let Some(delay) = measure.delay else { return keep };
-        let target = limits.target();
-        // Less comes through than is sent: a queue grows, before its delay has shown.
-        let grows = is_short(measure, 75);
-        let is_late = delay > target || grows && delay > part(target, 2);
-        if !is_late && !self.is_lossy(measure, rate) {
-            if self.risen.is_some() && delay <= part(target, 2) {
-                self.wait = measure.at;
-            }
-            (self.late, self.risen, self.cuts) = (0, None, 0);
-            return self.raise(limits, rate, measure);
-        }
-        self.late += 1;
-        self.stand(measure, rate);
-        let is_sure = self.late >= LATE_MIN || grows || delay > target.plus(part(target, 3));
-        // Until a round trip is over, only what comes through tells what the last cut did.
-        if !is_sure || measure.at < self.wait && !grows {
-            return keep;
-        }
-        // More comes through than is sent: the queue gets shorter, though what comes out of it is
-        // later and later.
-        let is_drained = self.cuts > 0 && !is_below(measure.through, rate, 105);
-        if is_drained && measure.at.since(self.cut_at) < DRAIN_MAX {
-            return keep;
-        }
-        if self.falls(target, delay) {
-            self.delay = delay;
-            self.wait = measure.at.after(EFFECT_MIN);
-            return keep;
-        }
-        if is_late && self.is_path(limits, rate, measure) {
+        self.note(limits, rate, delay);
+        if self.is_path(limits, rate, measure) {
+            self.risen = None;
             let rate = Rate::new(self.from).unwrap_or(rate);
-            (self.late, self.risen, self.cuts) = (0, None, 0);
             return Decision { rate, reason: Reason::Path, rebase: true };
         }
-        self.cut(limits, rate, measure, delay)
+        let goal = Goal::of(limits, rate);
+        if delay > goal.none {
+            return follow(limits, rate, measure, &goal);
+        }
+        if self.is_policed(measure) {
+            return self.lower(rate, measure);
+        }
+        self.grow(rate, measure)
+    }
+}
+
+impl Goal {
+    /// [rfc8289 §4.4] A queue below a packet or two is no standing one, whatever the target is.
+    fn of(limits: &Limits, rate: Rate) -> Goal {
+        let packet = rate.transmit_time(PACKET).as_nanos();
+        let target = limits.target().as_nanos();
+        Goal {
+            none: Duration::from_nanos((target / 5).max(packet)),
+            delay: Duration::from_nanos((target / 2).max(packet.saturating_add(packet / 2))),
+        }
     }
 }
 
 impl DelayTarget {
-    /// Losses count where the modem has no queue that tells: a policer.
-    fn is_lossy(&self, measure: &Measure, rate: Rate) -> bool {
-        let is_loaded = u128::from(measure.sent) * 4 > u128::from(rate.bits_per_second()) * 3;
-        measure.is_lossy && is_loaded && measure.through.is_some()
+    /// Notes for how long the delay has been above the target.
+    fn note(&mut self, limits: &Limits, rate: Rate, delay: Duration) {
+        if delay <= limits.target() {
+            self.risen = None;
+            return;
+        }
+        self.late_at = self.at;
+        if self.risen.is_none() {
+            (self.risen, self.from) = (Some(self.at), rate.bits_per_second());
+            (self.least, self.most) = (delay, delay);
+        }
+        (self.least, self.most) = (self.least.min(delay), self.most.max(delay));
     }
 
-    /// Lowers the rate to what came through, less what empties the queue.
-    fn cut(&mut self, limits: &Limits, rate: Rate, measure: &Measure, delay: Duration) -> Decision {
-        let bits = rate.bits_per_second();
-        let is_full = measure.is_limited || measure.sent / 9 >= bits / 10;
-        // Upwards it is known what was sent: a queue to which that did not add is another's.
-        let is_short = is_short(measure, 90);
-        let is_own = match measure.offered {
-            Some(offered) => is_short || is_full && offered / 7 >= bits / 10,
-            None => true,
-        };
-        if !is_own {
-            return Decision { rate, reason: Reason::Steady, rebase: false };
-        }
-        // What came through is the modem's rate if more was sent, or more is wanted.
-        let is_known = measure.offered.is_none() || is_short;
-        let through = measure.through.filter(|_| is_known).unwrap_or(bits).min(bits).max(1);
-        let surplus = delay.as_nanos().saturating_sub(limits.target().as_nanos() / 2);
-        let share = (surplus.saturating_mul(1000) / DRAIN.as_nanos()).clamp(CUT_MIN, CUT_MAX);
-        let to = through.saturating_mul(1000 - share) / 1000;
-        // What came down may be less than the modem could take, if nobody sent more.
-        let floor = if is_full || is_short { bits / 2 } else { bits - bits / 10 }.max(1);
-        let most = scaled(rate, 1000 - CUT_MIN, 1000).bits_per_second();
-        let to = to.clamp(floor, most.max(floor));
-        if self.cuts == 0 {
-            self.from = bits;
-        }
-        (self.raised, self.late) = (0, 0);
-        self.cuts += 1;
-        (self.delay, self.cut_at) = (delay, measure.at);
-        self.wait = measure.at.after(effect(measure, delay));
-        let reason = if delay > limits.target() { Reason::Delay } else { Reason::Loss };
-        Decision { rate: Rate::new(to).unwrap_or(Rate::MIN), reason, rebase: false }
-    }
-
-    /// Raises the rate if the load needs it.
-    fn raise(&mut self, limits: &Limits, rate: Rate, measure: &Measure) -> Decision {
-        let keep = Decision { rate, reason: Reason::Steady, rebase: false };
-        let bits = rate.bits_per_second();
-        let is_needed = measure.is_limited && measure.sent / 8 >= bits / 10;
-        let (delay, target) = (measure.delay.unwrap_or_default(), limits.target());
-        // A queue that grows grows on at the same rate.
-        let grows = delay.as_nanos() > self.delay.as_nanos() + target.as_nanos() / 10;
-        self.delay = delay;
-        if !is_needed || measure.at < self.wait || grows {
-            return keep;
-        }
-        let room = target.as_nanos().saturating_sub(delay.as_nanos()) * 1000 / target.as_nanos();
-        let step = self.step_up(bits) * room / 1000;
-        if step == 0 {
-            return keep;
-        }
-        self.raised = self.raised.saturating_add(1);
-        let to =
-            scaled(rate, 1000 + step, 1000).max(Rate::new(bits.saturating_add(1)).unwrap_or(rate));
-        Decision { rate: to, reason: Reason::Load, ..keep }
-    }
-
-    /// Returns the step up in thousandths.
-    fn step_up(&self, bits: u64) -> u64 {
-        if self.knee == 0 {
-            return (STEP_NEAR + u64::from(self.raised) * STEP_GROWTH).min(STEP_FAST);
-        }
-        // In thousandths of the knee.
-        let place = (u128::from(bits) * 1000 / u128::from(self.knee)).min(10_000) as u64;
-        match place {
-            0..850 => STEP_BACK,
-            850..920 => STEP_FAST,
-            // A knee at which no queue stands is out of date.
-            920..1030 => (STEP_NEAR + u64::from(self.raised.saturating_sub(8))).min(STEP_FAST),
-            _ => (STEP_NEAR + (place - 1030) / STEP_SPREAD).min(STEP_FAST),
-        }
-    }
-
-    /// Returns whether the last cut empties the queue as it should: no further one is needed.
-    fn falls(&self, target: Duration, delay: Duration) -> bool {
-        let surplus = |delay: Duration| delay.as_nanos().saturating_sub(target.as_nanos() / 2);
-        self.cuts > 0 && surplus(delay) / 7 < surplus(self.delay) / 8
-    }
-
-    /// Notes a delay that is above the target. While a queue stands, what comes through is what the
-    /// modem can carry, unless it is all that is sent.
-    fn stand(&mut self, measure: &Measure, rate: Rate) {
-        let delay = measure.delay.unwrap_or_default();
-        self.least = if self.risen.is_none() { delay } else { self.least.min(delay) };
-        let is_known = is_short(measure, 90) || !is_below(measure.through, rate, 102);
-        if self.risen.is_none() || is_known {
-            let through = measure.through.filter(|_| is_known || measure.offered.is_none());
-            self.knee = through.unwrap_or(rate.bits_per_second());
-        }
-        self.risen = self.risen.or(Some(measure.at));
-    }
-
-    /// Returns whether the delay is that of a longer path: no cut has lowered it.
+    /// Returns whether the delay is that of a longer path: it stands, though the rate is a fifth
+    /// lower, and all that is sent comes through.
     fn is_path(&self, limits: &Limits, rate: Rate, measure: &Measure) -> bool {
         let Some(risen) = self.risen else { return false };
         let is_long = measure.at.since(risen) > STANDS;
         let is_low = rate > limits.min() && rate.bits_per_second() / 4 < self.from / 5;
-        let stands = self.least.as_nanos() / 4 > self.delay.as_nanos() / 5;
-        is_long && self.cuts >= 2 && is_low && measure.is_limited && stands
+        let stands = self.least.as_nanos() / 4 > self.most.as_nanos() / 5;
+        is_long && is_low && stands && measure.is_limited && !is_short(measure)
+    }
+
+    /// Returns whether frames are lost where no queue stands: by a policer. A queue that was full
+    /// is followed by repeats, too.
+    fn is_policed(&self, measure: &Measure) -> bool {
+        measure.is_lossy && measure.is_limited && measure.at.since(self.late_at) > STANDS
+    }
+
+    /// Lowers the rate for losses: once, until it is known what that did.
+    fn lower(&mut self, rate: Rate, measure: &Measure) -> Decision {
+        let trip = measure.round_trip.unwrap_or(EFFECT_MAX).min(EFFECT_MAX).as_nanos();
+        let effect = Duration::from_nanos(trip * 2);
+        if self.lost_at.is_some_and(|at| measure.at.since(at) < effect) {
+            return Decision { rate, reason: Reason::Steady, rebase: false };
+        }
+        self.lost_at = Some(measure.at);
+        Decision { rate: scaled(rate, 9, 10), reason: Reason::Loss, rebase: false }
+    }
+
+    /// Raises the rate if frames wait for it; slowly where more was lost before.
+    fn grow(&mut self, rate: Rate, measure: &Measure) -> Decision {
+        let keep = Decision { rate, reason: Reason::Steady, rebase: false };
+        if !measure.is_limited {
+            return keep;
+        }
+        self.lost_at = self.lost_at.filter(|at| measure.at.since(*at) < CALM);
+        let step = if self.lost_at.is_some() { STEP_CALM } else { STEP };
+        let bits = u128::from(rate.bits_per_second());
+        let more = (bits * u128::from(1000 + step) / 1000).max(bits + 1);
+        // Far more than what comes through only empties the link's own queue.
+        let most = measure.through.map_or(more, |through| u128::from(through) * 2);
+        let to = Rate::new(more.min(most).min(u128::from(u64::MAX)) as u64);
+        let Some(to) = to.filter(|to| *to > rate) else { return keep };
+        Decision { rate: to, reason: Reason::Load, rebase: false }
     }
 }
 
-/// Returns whether less came through than so many percent of what was sent a round trip before.
-fn is_short(measure: &Measure, percent: u64) -> bool {
+/// Follows what comes through while a queue stands.
+fn follow(limits: &Limits, rate: Rate, measure: &Measure, goal: &Goal) -> Decision {
+    let keep = Decision { rate, reason: Reason::Steady, rebase: false };
+    let delay = measure.delay.unwrap_or_default();
+    let bits = rate.bits_per_second();
+    // A queue to which this link did not add is another's, or more would come through.
+    let is_full = measure.is_limited || measure.sent / 8 >= bits / 10;
+    let is_known = is_full || is_short(measure);
+    let capacity = match measure.through {
+        Some(through) if is_known => through.max(1),
+        _ if delay <= limits.target() || measure.offered.is_some() && !is_known => return keep,
+        _ => bits - bits / 10,
+    };
+    let is_up = measure.under_way.is_some();
+    let (horizon, most) = if is_up { (HORIZON_UP, MOST_UP) } else { (HORIZON_DOWN, MOST_DOWN) };
+    let queue = queue(measure, delay, capacity);
+    let surplus = queue.as_nanos() as i64 - goal.delay.as_nanos() as i64;
+    let factor = 1000 - surplus.saturating_mul(1000) / horizon.as_nanos() as i64;
+    let factor = factor.clamp(LEAST, most) as u64;
+    let least = if is_known { bits / 2 } else { bits - bits / 10 };
+    let to = u128::from(capacity) * u128::from(factor) / 1000;
+    let to = (to as u64).clamp(least, bits.saturating_mul(13) / 10);
+    if to.abs_diff(bits) < bits / SAME || to > bits && !measure.is_limited {
+        return keep;
+    }
+    let reason = if to > bits { Reason::Load } else { Reason::Delay };
+    Decision { rate: Rate::new(to.max(1)).unwrap_or(Rate::MIN), reason, rebase: false }
+}
+
+/// Returns the delay of the queue in the modem. Upwards it is what the link sent in the last round
+/// trip, less what is on the way behind the queue: known before its end has been measured.
+fn queue(measure: &Measure, delay: Duration, capacity: u64) -> Duration {
+    let Some((sent, trip)) = measure.under_way.zip(measure.round_trip) else {
+        return delay.min(QUEUE_MAX);
+    };
+    let nanos = u128::from(sent) * 8_000_000_000 / u128::from(capacity);
+    let base = trip.as_nanos().saturating_sub(delay.as_nanos());
+    let queue = nanos.saturating_sub(u128::from(base)).min(u128::from(QUEUE_MAX.as_nanos()));
+    Duration::from_nanos(queue as u64)
+}
+
+/// Returns whether less came through than was sent a round trip before.
+fn is_short(measure: &Measure) -> bool {
     let both = measure.through.zip(measure.offered);
-    both.is_some_and(|(through, offered)| through / percent < offered / 100)
+    both.is_some_and(|(through, offered)| through / 9 < offered / 10)
 }
 
-/// Returns whether what came through is less than so many percent of the rate.
-fn is_below(through: Option<u64>, rate: Rate, percent: u64) -> bool {
-    through.is_some_and(|through| through < scaled(rate, percent, 100).bits_per_second())
-}
-
-fn part(time: Duration, of: u64) -> Duration {
-    Duration::from_nanos(time.as_nanos() / of)
-}
-
-/// Returns how long it takes until a step shows: a round trip, and half of one until senders have
-/// followed.
-fn effect(measure: &Measure, delay: Duration) -> Duration {
-    let trip = measure.round_trip.unwrap_or(delay).min(EFFECT_MAX).as_nanos();
-    Duration::from_nanos(trip + trip / 2).clamp(EFFECT_MIN, EFFECT_MAX)
-}
-
-/// Within which time a cut is to empty the queue.
-const DRAIN: Duration = Duration::from_millis(400);
-/// For how long a queue may take to empty before the rate is cut again.
-const DRAIN_MAX: Duration = Duration::from_secs(1);
-/// The least and the largest cut below what came through, in thousandths.
-const CUT_MIN: u64 = 40;
-const CUT_MAX: u64 = 450;
-/// Intervals in a row that make a delay sure.
-const LATE_MIN: u32 = 2;
-/// Steps up in thousandths: back to what was known to pass, below the knee, near it, and their
-/// growth without one; beyond it the growth in thousandths of the knee.
-const STEP_BACK: u64 = 150;
-const STEP_FAST: u64 = 60;
-const STEP_NEAR: u64 = 6;
-const STEP_GROWTH: u64 = 2;
-const STEP_SPREAD: u64 = 10;
-const EFFECT_MIN: Duration = Duration::from_millis(100);
+/// The largest frame of Ethernet, with all that a line adds.
+const PACKET: Bytes = Bytes::new(1538);
+/// Within which time a queue is brought to its goal. The download's sender must hear of it first.
+const HORIZON_UP: Duration = Duration::from_millis(100);
+const HORIZON_DOWN: Duration = Duration::from_millis(150);
+/// The least and the largest part of the capacity, in thousandths.
+const LEAST: i64 = 300;
+const MOST_UP: i64 = 1_300;
+const MOST_DOWN: i64 = 1_050;
+/// The growth in an interval without a queue, in thousandths: in the 50 ms until a queue shows the
+/// rate is a third too high, and 16 ms stand in the modem. With losses instead of a queue, less.
+const STEP: u64 = 150;
+const STEP_CALM: u64 = 5;
+const CALM: Duration = Duration::from_secs(10);
+/// A rate that differs by less than one part in this many is the same.
+const SAME: u64 = 100;
+/// Bound: a longer queue is drained no faster.
+const QUEUE_MAX: Duration = Duration::from_secs(2);
 const EFFECT_MAX: Duration = Duration::from_millis(500);
 /// How long a delay stands before it can be that of a path.
 const STANDS: Duration = Duration::from_millis(1_000);

@@ -14,6 +14,9 @@ fn traces() -> u64 {
     std::env::var("WEIR_AUTORATE_TRACES").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }
 
+/// Two seconds.
+const BLIND_INTERVALS: u64 = 2_000_000_000 / INTERVAL.as_nanos();
+
 fn draw_limits(random: &mut Random) -> Limits {
     let mut rates = [0; 3].map(|_| 1 + random.bits() % 10u64.pow(4 + random.below(7)));
     rates.sort_unstable();
@@ -33,6 +36,7 @@ fn draw_measure(random: &mut Random, at: Instant) -> Measure {
         sent: wild(random),
         through: maybe(random).then(|| wild(random)),
         offered: maybe(random).then(|| wild(random)),
+        under_way: maybe(random).then(|| wild(random)),
         is_limited: maybe(random),
         is_lossy: !maybe(random),
     }
@@ -57,7 +61,7 @@ fn a_rate_stays_within_and_returns_to_the_base_when_blind() {
             }
             let blind = |at| Measure { at, ..Measure::default() };
             let mut last = None;
-            for _ in 0..40 {
+            for _ in 0..BLIND_INTERVALS {
                 now = now.after(INTERVAL);
                 last = Some(director.step(Way::Up, &blind(now)).0);
             }

@@ -39,15 +39,15 @@ fn check(name: &str, way: Way, capacity: fn(u64) -> u64, (used, delay): (u64, u6
 
 #[test]
 fn a_steady_modem_is_used_and_its_queue_short() {
-    check("steady", Way::Up, |_| 40_000_000, (90, 40));
-    check("steady", Way::Down, |_| 40_000_000, (90, 60));
+    check("steady", Way::Up, |_| 40_000_000, (95, 50));
+    check("steady", Way::Down, |_| 40_000_000, (95, 60));
 }
 
 #[test]
 fn steps_of_the_capacity_are_followed() {
     let steps = |ms: u64| if (ms / 5_000).is_multiple_of(2) { 40_000_000 } else { 15_000_000 };
-    check("steps", Way::Up, steps, (75, 390));
-    check("steps", Way::Down, steps, (75, 390));
+    check("steps", Way::Up, steps, (90, 100));
+    check("steps", Way::Down, steps, (90, 100));
 }
 
 #[test]
@@ -58,8 +58,8 @@ fn a_capacity_that_wanders_is_followed() {
         let walk = (place + place % 3) % 30;
         10_000_000 + if walk < 15 { walk } else { 30 - walk } * 2_000_000
     };
-    check("wander", Way::Up, wander, (75, 100));
-    check("wander", Way::Down, wander, (75, 320));
+    check("wander", Way::Up, wander, (90, 100));
+    check("wander", Way::Down, wander, (95, 380));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use weir_autorate::{
-    Autorate, FlowId, Frame, Limits, Plan, Segment, Shaper, Stamp, Step, TcpSegment, Way,
+    Autorate, FlowId, Frame, INTERVAL, Limits, Plan, Segment, Shaper, Stamp, Step, TcpSegment, Way,
 };
 use weir_core::units::{Duration, Instant, Rate};
 
@@ -136,7 +136,7 @@ impl Model {
 
     /// Runs for this long; what is measured begins after `skip_ms`.
     pub fn run(mut self, skip_ms: u64, length_ms: u64) -> Outcome {
-        self.at(50 * MS, Event::Interval);
+        self.at(INTERVAL.as_nanos(), Event::Interval);
         for flow in 0..self.flows.len() {
             self.send(flow);
         }
@@ -353,7 +353,7 @@ impl Model {
         let sums = std::mem::take(&mut self.sums);
         let steps = self.autorate.end_interval(now, &sums);
         self.out.steps.extend(steps.into_iter().flatten());
-        self.at(self.now + 50 * MS, Event::Interval);
+        self.at(self.now + INTERVAL.as_nanos(), Event::Interval);
     }
 }
 

@@ -26,7 +26,10 @@ pub fn follow(table: &mut Table, now: Instant, text: &str, whole: bool) -> Fed {
         };
         count(&mut fed, number, outcome);
     }
-    if whole {
+    if whole && all.is_empty() {
+        // It may be one that was cut off, or of other things.
+        count(&mut fed, 0, Err(NONE.to_owned()));
+    } else if whole {
         let (numbers, circuits): (Vec<_>, Vec<_>) = all.into_iter().unzip();
         let faults: BTreeMap<_, _> = table.replace(now, circuits).into_iter().collect();
         for (place, number) in numbers.into_iter().enumerate() {
@@ -74,10 +77,8 @@ fn rows(text: &str) -> Result<(Rows, Vec<String>), String> {
                 note(&mut faults, number, &format!("it has {} cells", record.cells.len()));
                 continue;
             }
-            Err(fault) => {
-                note(&mut faults, number, &fault.message);
-                continue;
-            }
+            // Rows behind it may be part of it.
+            Err(fault) => return Err(format!("row {number}: {}: circuits stay", fault.message)),
         };
         let text =
             |column: Option<usize>| column.map_or(Cow::Borrowed(""), |at| cells[at].0.clone());
@@ -93,6 +94,10 @@ fn rows(text: &str) -> Result<(Rows, Vec<String>), String> {
             continue;
         }
         rows[place].1.addresses.extend(own);
+    }
+    if rows.is_empty() {
+        let why = faults.first().map_or("it has no row", String::as_str);
+        return Err(format!("no circuit can be read of the file, {why}: circuits stay"));
     }
     Ok((rows, faults))
 }
@@ -141,6 +146,8 @@ pub fn exercise(bytes: &[u8]) {
 
 /// Bound: faults of a feed or a file that are told; further ones are counted or left out.
 const FAULTS_MAX: usize = 100;
+/// Of a whole list: it ends no circuit.
+const NONE: &str = "no line names a circuit that joins: circuits stay";
 const LEAVES: &str = "with `whole`, circuits leave that are not named; leave this line out";
 
 #[cfg(test)]
@@ -176,6 +183,11 @@ mod tests {
         let whole = join("c", "192.0.2.3") + "\n" + &join("", "192.0.2.4");
         let fed = follow(&mut table, now, &whole, true);
         assert_eq!((fed.taken, fed.faults[0].0, ids(&table).as_str()), (1, 2, "c:192.0.2.3/32"));
+        // Nothing is no whole list.
+        for text in ["", "no\n"] {
+            let fed = follow(&mut table, now, text, true);
+            assert_eq!((fed.taken, ids(&table).as_str()), (0, "c:192.0.2.3/32"), "{fed:?}");
+        }
     }
 
     #[test]
@@ -188,7 +200,8 @@ mod tests {
         let rows: Vec<_> = faults.iter().map(|fault| &fault[..6]).collect();
         assert_eq!(rows, ["row 4:", "row 5:", "row 6:"], "{faults:?}");
         // What is no list changes nothing.
-        for text in ["", "name,address\nx,192.0.2.7\n"] {
+        let cut = "id,addresses\na,192.0.2.1\n\"b,192.0.2.2\nc,192.0.2.3\n";
+        for text in ["", "name,address\nx,192.0.2.7\n", "id,addresses\n", cut] {
             assert_eq!(follow_file(&mut table, now, text).len(), 1, "{text}");
             assert_eq!(table.describe(now, 9).known, 2, "{text}");
         }

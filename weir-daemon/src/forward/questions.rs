@@ -124,8 +124,9 @@ fn lock(asked: &Mutex<Asked>) -> MutexGuard<'_, Asked> {
 const NONE: &str = "the link takes no reservations, or has just begun; write [deployment.rsvp] and \
                     use `weir restart`, or ask again";
 const SILENT: &str = "the process of reservations does not answer; it is started again if it died";
-const NO_CIRCUITS: &str = "the link has no circuits that come and go, or has just begun; write \
-                           [deployment.circuits] and use `weir restart`, or ask again";
+const NO_CIRCUITS: &str = "the link has no circuits that come and go, or their process does not \
+                           run; write [deployment.circuits] and use `weir restart`, or see the \
+                           faults of `weir status`";
 const NO_ANSWER: &str = "the process of circuits does not answer; it is started again if it died";
 const OTHER: &str = "the process of circuits answered something else";
 /// How long the process may take: it does nothing that waits.

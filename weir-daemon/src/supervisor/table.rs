@@ -77,8 +77,10 @@ impl RestartPolicy {
 pub struct Row {
     companion: Companion,
     policy: RestartPolicy,
-    /// Whether one that could not be started again is tried again later.
+    /// Whether one that could not be started is tried again later.
     retries: bool,
+    /// Why it could not be started, as was told last.
+    trouble: Option<String>,
     stage: Stage,
     /// Until when it has to give another sign of life, while it runs.
     alive_until: Option<Instant>,
@@ -110,6 +112,7 @@ impl Row {
             policy: RestartPolicy::companion(),
             // An interface or an address that they need may be away for a while.
             retries: companion != Companion::Gateway,
+            trouble: None,
             stage: Stage::Absent,
             alive_until: None,
             is_missing: false,
@@ -128,7 +131,7 @@ impl Row {
         match event {
             CompanionEvent::Followed(followed) => self.follow(followed),
             CompanionEvent::Started => self.on_started(now, carrier),
-            CompanionEvent::NotStarted(why) => vec![self.on_not_started(now, why)],
+            CompanionEvent::NotStarted(why) => self.on_not_started(now, why),
             CompanionEvent::Alive => {
                 self.alive_until = Some(now + SILENCE_MAX);
                 Vec::new()
@@ -164,17 +167,18 @@ impl Row {
         follows.into_iter().chain(self.no_longer_missing()).collect()
     }
 
-    fn on_not_started(&mut self, now: Instant, why: String) -> Action {
+    fn on_not_started(&mut self, now: Instant, why: String) -> Vec<Action> {
         let before = std::mem::replace(&mut self.stage, Stage::Absent);
-        if before == Stage::Starting {
-            return self.warn(&why);
+        let warning = (before == Stage::Starting).then(|| self.warn(&why));
+        if self.retries {
+            // No process was started: it may be tried as often as this.
+            self.stage = Stage::Due(now + RETRY_PAUSE);
+        } else if warning.is_some() {
+            return Vec::from_iter(warning);
         }
-        if self.retries
-            && let Ok(due) = self.policy.again(now)
-        {
-            self.stage = Stage::Due(due);
-        }
-        self.report_death(why)
+        let is_new = self.trouble.as_ref() != Some(&why);
+        self.trouble = Some(why.clone());
+        warning.into_iter().chain(is_new.then(|| self.report_death(why))).collect()
     }
 
     fn on_exit(&mut self, now: Instant, pid: Pid, why: String) -> Action {
@@ -221,6 +225,7 @@ impl Row {
     }
 
     fn no_longer_missing(&mut self) -> Option<Action> {
+        self.trouble = None;
         let was_missing = std::mem::take(&mut self.is_missing);
         was_missing.then_some(Action::End(Fault::Missing(self.companion)))
     }
@@ -228,6 +233,8 @@ impl Row {
 
 /// The pause before a companion that died is started again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The pause before one that could not be started is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// How long one that runs may give no sign of life: it gives one a second, if the machine lets it.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// How long it may take to give the first one: it may have to wait for the link.

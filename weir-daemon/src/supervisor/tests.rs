@@ -424,7 +424,7 @@ fn the_gateway_and_reservations_follow_the_deployment() {
         answer rsvp: other
         answer companion: no memory
         ready 1 => fallback closed; 1 opens
-        opened 1 => announce 1; service ready; follow gateway; warning there is no page and no API: no address; follow rsvp; start rsvp; warning there are no reservations: no memory; follow circuits; introduce 1; drop former files
+        opened 1 => announce 1; service ready; follow gateway; warning there is no page and no API: no address; follow rsvp; start rsvp; warning there are no reservations: no memory; rsvp is missing: no memory; follow circuits; introduce 1; drop former files
         after 2s
         answer gateway: same
         answer rsvp: same
@@ -432,7 +432,7 @@ fn the_gateway_and_reservations_follow_the_deployment() {
         restart 1 => read; start installed 2; ports 2
         ready 2 => 1 closes
         closed 1 => 1 restarted: process 2 forwards from now on; 1 drains 2s; fallback closed; 2 opens
-        opened 2 => handed-over process 2; follow gateway; start gateway; announce gateway; follow rsvp; start rsvp; follow circuits; introduce 2; drop former files
+        opened 2 => handed-over process 2; follow gateway; start gateway; announce gateway; follow rsvp; start rsvp; rsvp is back; follow circuits; introduce 2; drop former files
         ",
     );
 }
@@ -516,17 +516,15 @@ fn reservations_that_died_are_started_again_and_clients_are_notified() {
         ",
     );
     check(
-        "and tried again, where an interface is away for a while, five times a minute",
+        "and tried again each five seconds, where an interface is away for a while, told once",
         "
         answer companion: no interface
         exit rsvp 61: signal 9 => rsvp is missing: process 61: signal 9; it is started again
         after 1s => start rsvp; rsvp is missing: no interface
-        after 999ms
-        after 1ms => start rsvp; rsvp is missing: no interface
-        after 1s => start rsvp; rsvp is missing: no interface
-        after 1s => start rsvp; rsvp is missing: no interface
-        after 1s => start rsvp; rsvp is missing: no interface
-        after 1s
+        after 4999ms
+        after 1ms => start rsvp
+        answer companion:
+        after 5s => start rsvp; introduce 1; rsvp is back
         ",
     );
     check(

@@ -213,9 +213,10 @@ fn told(step: &Step, before: Rate, plan: &Plan) -> String {
     let target = ms(plan.limits.target());
     let delay = step.measure.delay.map_or(0, ms);
     let why = match step.reason {
-        Reason::Delay => {
+        Reason::Delay if step.above > Duration::ZERO => {
             format!("delay behind the link {delay} ms over {target} for {} ms", ms(step.above))
         }
+        Reason::Delay => format!("a queue grows behind the link, delay {delay} ms of {target}"),
         Reason::Loss => "frames are lost behind the link".to_owned(),
         Reason::Load => format!("the load needs it, delay behind the link {delay} ms of {target}"),
         Reason::Idle => "the load is low".to_owned(),

@@ -1,5 +1,5 @@
 //! A driver's buffer behind a queue for L4S that takes longer to send than the queue lets packets
-//! wait [rfc9332 §2.5.1.1]: a full buffer is a FIFO without marks, so all packets wait there, and
+//! wait [risso99 §5.4]: a full buffer is a FIFO without marks, so all packets wait there, and
 //! those of L4S as long as the others.
 
 use super::classic_beside::knows_l4s;
@@ -11,7 +11,7 @@ pub(super) static CODE: Code = Code {
     id: "W169",
     severity: Severity::Warning,
     title: "a deep buffer behind a queue for L4S",
-    source: Some("rfc9332 §2.5.1.1"),
+    source: Some("risso99 §5.4"),
 };
 
 /// Reports the first leaf with a queue for L4S, if the buffer behind holds more than [`PACKETS`]

@@ -23,7 +23,7 @@ pub struct AutorateReport {
     pub controller: &'static str,
     /// How often the rate changed in the whole run.
     pub changes: u64,
-    /// For how many intervals of 50 ms each reason held.
+    /// For how many intervals of 25 ms each reason held.
     pub reasons: BTreeMap<&'static str, u64>,
     /// The rate at the end of each step, as wide as those of the bottleneck, warm-up included.
     pub rate_bps: Vec<u64>,

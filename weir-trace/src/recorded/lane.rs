@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use weir_core::classify::Classifier;
 use weir_core::event::{Departure, Dropped, Mark};
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::{AnyLink, Change as LinkChange, Packet, Pending};
+use weir_core::link::{AnyLink, Change as LinkChange, LinkPlan, Packet, Pending};
 use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant, Rate};
 use weir_policy::Policy;
@@ -17,6 +17,9 @@ use weir_policy::policy::JoinRequest;
 pub(super) struct Lane {
     policy: Policy,
     classifier: Classifier,
+    /// The plan of the link: classes join and leave there by themselves, since the policy learns of
+    /// one from what it was before.
+    plan: LinkPlan,
     link: Box<dyn AnyLink>,
     sojourn_max: Vec<Duration>,
     pending: Pending,
@@ -51,6 +54,7 @@ impl Lane {
         Ok(Self {
             classifier: policy.classifier(),
             link: policy.link.build().map_err(|error| error.message)?,
+            plan: policy.link.clone(),
             policy,
             sojourn_max: lane.sojourn_max.clone(),
             pending: Pending::default(),
@@ -240,11 +244,12 @@ impl Lane {
         }
         let policy = policy_of(&change.policy, &change.files, head).map_err(Mismatch::Faulty)?;
         let policy = policy.with_places();
-        let (from, to) = (&self.policy.link, &policy.link);
+        let (from, to) = (&self.plan, &policy.link);
         let applied =
             LinkChange { from, to, heir: policy.default.leaf }.apply(&mut self.link, change.at);
         applied.map_err(|error| Mismatch::Faulty(error.message))?;
         self.classifier = policy.classifier();
+        self.plan = policy.link.clone();
         self.sojourn_max = change.sojourn_max.clone();
         self.policy = policy;
         // The link's time is that of the change now; a record that goes back is faulty.
@@ -264,12 +269,14 @@ impl Lane {
         }
         let request =
             JoinRequest { remove: &joins.removed, tables: &joins.tables, name: "the record" };
-        let Some(seatings) = self.policy.seat(&request).plan else {
-            return self.faulty("classes that cannot join, or leave, the policy");
+        let outcome = self.policy.seat(&request);
+        let Some(seatings) = outcome.plan else {
+            let why = outcome.findings.first().map_or("", |finding| finding.message.as_str());
+            return self.faulty(&format!("classes that cannot join, or leave, the policy: {why}"));
         };
         for seating in &seatings {
             for graft in seating.grafts(&self.policy) {
-                let done = graft.apply(&mut self.policy.link, self.link.as_mut(), joins.at);
+                let done = graft.apply(&mut self.plan, self.link.as_mut(), joins.at);
                 done.map_err(|error| Mismatch::Faulty(error.to_string()))?;
             }
             match seating.rules() {

@@ -354,12 +354,12 @@ impl Tins {
 
     /// Sets the tin whose turn it is; `None` if none has a flow.
     fn choose_tin(&mut self) -> Option<()> {
+        if self.plan.rate.is_some() {
+            self.current = self.first_by_rate()?;
+            return Some(());
+        }
         if self.tins.iter().all(|tin| tin.busy == 0) {
             return None;
-        }
-        if self.plan.rate.is_some() {
-            self.current = self.first_by_rate();
-            return Some(());
         }
         // Terminates: after two rounds each busy tin is skipped to its last quantum of debt.
         for passed in 1.. {
@@ -391,15 +391,15 @@ impl Tins {
     }
 
     /// Returns the last of the tins that are within their parts of the rate, or that which will be
-    /// first.
-    fn first_by_rate(&self) -> usize {
+    /// first; `None` if none has a flow.
+    fn first_by_rate(&self) -> Option<usize> {
         let mut best: Option<(usize, Instant)> = None;
         for (number, tin) in self.tins.iter().enumerate().filter(|row| row.1.busy > 0) {
             if tin.next <= self.now || best.is_none_or(|best| tin.next <= best.1) {
                 best = Some((number, tin.next));
             }
         }
-        best.map_or(0, |best| best.0)
+        best.map(|best| best.0)
     }
 
     /// Returns the flow of `tin` whose turn it is; `None` if the first one was found empty.

@@ -32,6 +32,9 @@ pub enum Contender {
     /// One that knows the capacity. A download's shaper is behind the queue that it has to keep
     /// short, so its oracle takes 5 % less.
     Oracle,
+    /// One that knows the capacity of [`LATE`] before, and takes four fifths of it: about what can
+    /// be known from answers that take a round trip.
+    LateOracle,
 }
 
 /// A direction.
@@ -56,12 +59,13 @@ pub struct Cell {
 
 impl Contender {
     /// All, in the order of rows.
-    pub const ALL: [Contender; 5] = [
+    pub const ALL: [Contender; 6] = [
         Contender::Controller("delay-target"),
         Contender::Controller("cake-autorate"),
         Contender::Mean,
         Contender::Least,
         Contender::Oracle,
+        Contender::LateOracle,
     ];
 
     /// The word in rows.
@@ -71,6 +75,7 @@ impl Contender {
             Contender::Mean => "fixed at the mean",
             Contender::Least => "fixed at the 5th percentile",
             Contender::Oracle => "oracle",
+            Contender::LateOracle => "oracle 100 ms late",
         }
     }
 
@@ -82,9 +87,13 @@ impl Contender {
             Contender::Mean => (mean, None),
             Contender::Least => (rate(capacity.percentile(5)), None),
             Contender::Oracle => {
-                let part = if way == Way::Up { 100 } else { 95 };
-                let steps = capacity.steps().map(|(lasts, bits)| (lasts, bits * part / 100));
-                let known = Capacity::new(steps, End::Loop).ok_or("it has no capacity")?;
+                let known = part_of(capacity, if way == Way::Up { 100 } else { 95 })?;
+                (mean, Some(Control::Follow(known, rate(RATE_MIN))))
+            }
+            Contender::LateOracle => {
+                let known = part_of(capacity, if way == Way::Up { 80 } else { 76 })?;
+                let before = known.period().as_nanos().saturating_sub(LATE.as_nanos());
+                let known = known.starting_at(Duration::from_nanos(before));
                 (mean, Some(Control::Follow(known, rate(RATE_MIN))))
             }
             Contender::Controller(name) => {
@@ -96,6 +105,12 @@ impl Contender {
             }
         })
     }
+}
+
+/// Returns so many percent of a capacity.
+fn part_of(capacity: &Capacity, percent: u64) -> Result<Capacity, String> {
+    let steps = capacity.steps().map(|(lasts, bits)| (lasts, bits * percent / 100));
+    Capacity::new(steps, End::Loop).ok_or_else(|| "it has no capacity".to_owned())
 }
 
 /// Runs a line with a contender; returns the figures of both ways.
@@ -169,6 +184,8 @@ fn policy(rate: Rate) -> String {
 
 /// The delay behind the link that is allowed.
 pub const TARGET: Duration = Duration::from_millis(15);
+/// By how much the late oracle is late.
+const LATE: Duration = Duration::from_millis(100);
 /// No rate is lower.
 const RATE_MIN: u64 = 200_000;
 /// The queue of the modem and of the provider: bloated, as such queues are.

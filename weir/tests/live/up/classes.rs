@@ -199,6 +199,9 @@ fn recorded() -> Outcome {
     }
     check(&scene, &["class", "remove", "bob", "cat"], 0, &["2 removed"])?;
     exchange(&scene.testbed, 5102, 5)?;
+    // One that comes back does so at another place.
+    add(&scene, "cat", 5102, &["change 2"])?;
+    exchange(&scene.testbed, 5102, 5)?;
     // Each is given after another turn of the loop, which hands on what it did in a turn at its end.
     (0..2).try_for_each(|_| scene.status().map(drop))?;
     recording.signal("INT")?;
@@ -207,7 +210,7 @@ fn recorded() -> Outcome {
     let output = scene.weir(&["--format", "json", "replay", "--record", "r.pcapng"])?;
     let replayed: Value = serde_json::from_str(&output.stdout)?;
     assert!(output.status.success() && replayed["difference"].is_null(), "{replayed}");
-    assert_eq!(replayed["directions"][0]["changes"], 3, "{replayed}");
+    assert_eq!(replayed["directions"][0]["changes"], 4, "{replayed}");
     scene.stop()?;
     Ok(())
 }
