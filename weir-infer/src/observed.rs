@@ -1,5 +1,5 @@
-//! The figures of each source of an inferred scenario in its capture or record: frames,
-//! delays, drops, and how long each object took.
+//! The sources of an inferred scenario as the capture has them: frames, delays, drops, and how long
+//! each object took.
 //!
 //! Delays and drops follow from frames that are seen twice: at their entrance into the link and
 //! behind it. Within a flow the order is kept, so a frame that was overtaken was dropped. A capture
@@ -104,7 +104,7 @@ struct Stream {
     next: u64,
     most: u64,
     acked: u64,
-    /// Parts that came behind gaps: from, to.
+    /// Pieces that came behind gaps: from, to.
     islands: BTreeMap<u64, u64>,
 }
 

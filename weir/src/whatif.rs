@@ -15,7 +15,7 @@ use weir_infer::{Grouping, Inferred, Input, Options, infer};
 use weir_policy::{Policy, policy, render};
 use weir_sim::{replicate, whatif};
 use weir_trace::capture::CaptureReader;
-use weir_trace::load;
+use weir_trace::load::Load;
 use weir_trace::record::{RecordReader, is_record};
 
 /// Says what other policies would have done to the traffic of a capture, whose senders react.
@@ -117,15 +117,11 @@ impl Whatif {
         if !is_record(&start(&self.capture)?) {
             return Err(format!("{name}: name the policy that was in force with --was POLICY"));
         }
-        let head = load::head(open(&self.capture)?).map_err(|why| format!("{name}: {why}"))?;
-        let wanted = self.direction.as_deref();
-        let mut found = head.directions.into_iter();
-        let way = match wanted {
-            Some(wanted) => found.find(|way| way.name == wanted),
-            None => found.next().filter(|_| found.next().is_none()),
-        };
-        let way = way.ok_or_else(|| format!("{name}: name a direction with --direction"))?;
-        Ok((way.stage.name, way.stage.policy))
+        let load = Load::of_record(open(&self.capture)?, self.direction.as_deref());
+        let stages = load.map_err(|why| format!("{name}: {why}"))?.stages;
+        let first = stages.into_iter().next();
+        let first = first.ok_or_else(|| format!("{name}: it has no policy"))?;
+        Ok((first.name, first.policy))
     }
 
     fn inferred(&self, was: &Policy) -> Result<Inferred, String> {

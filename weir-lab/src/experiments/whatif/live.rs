@@ -110,6 +110,7 @@ fn traffic(testbed: &Testbed, pair: &Pair, duration: Duration) -> Result<(), Sys
     let chunk = u64::from(pair.rate) * 125_000 / 5;
     let tasks =
         [(bulk, BULK, Task::Download), (web, WEB, Task::Pages), (video, VIDEO, Task::Film(chunk))];
+    let streams = packets(voice, VOICE, (172, 20)).chain(packets(game, GAME, (80, 16)));
     thread::scope(|scope| {
         for (count, port, task) in tasks.into_iter().filter(|row| row.0 > 0) {
             let listener = listen(port)?.map_err(failed)?;
@@ -118,20 +119,24 @@ fn traffic(testbed: &Testbed, pair: &Pair, duration: Duration) -> Result<(), Sys
             SockRef::from(&listener).set_tcp_congestion(choice).map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
             scope.spawn(move || serve(&listener, end));
-            for number in 0..count {
-                let seed = u64::from(port) * 64 + u64::from(number);
-                scope.spawn(move || testbed.client.run(|| fetch(port, task, (seed, end))));
-            }
+            let user = move |number| client(testbed, (port, task, number), end);
+            (0..count).for_each(|number| drop(scope.spawn(move || user(number))));
         }
-        for (count, port, length, interval_ms) in [(voice, VOICE, 172, 20), (game, GAME, 80, 16)] {
-            for number in 0..u16::from(count) {
-                let own = port + 100 * number;
-                let pace = Duration::from_millis(interval_ms);
-                scope.spawn(move || stream(testbed, own, (length, pace), end));
-            }
+        for (own, length, pace) in streams {
+            scope.spawn(move || stream(testbed, own, (length, pace), end));
         }
         Ok(())
     })
+}
+
+/// Returns the port, the length and the interval of each of so many streams.
+fn packets(
+    count: u8,
+    port: u16,
+    (length, interval_ms): (usize, u64),
+) -> impl Iterator<Item = (u16, usize, Duration)> {
+    let pace = Duration::from_millis(interval_ms);
+    (0..u16::from(count)).map(move |number| (port + 100 * number, length, pace))
 }
 
 /// The task of a client.
@@ -143,6 +148,13 @@ enum Task {
     Pages,
     /// So many bytes each second, on one connection.
     Film(u64),
+}
+
+/// Runs the client with this number.
+fn client(testbed: &Testbed, (port, task, number): (u16, Task, u8), end: Instant) {
+    let seed = u64::from(port) * 64 + u64::from(number);
+    // A client whose network is gone ends.
+    drop(testbed.client.run(|| fetch(port, task, (seed, end))));
 }
 
 /// Serves each connection on a thread of its own: a request says how long its response is.

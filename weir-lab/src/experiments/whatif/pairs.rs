@@ -1,8 +1,8 @@
 //! The pairs of policies, mixes and lines that forecasts are judged by.
 //!
-//! The list was fixed before any of them was run, and is not changed by what they show. Rates are in
-//! Mbit/s, round trips in ms, losses (behind the link) in %. Queues are as long as their time at the
-//! rate.
+//! The list was fixed before any of them was run, and is not changed by what they show. Rates are
+//! in Mbit/s, round trips in ms, losses (behind the link) in %. Queues are as long as their time at
+//! the rate.
 
 /// A pair of policies, and the traffic and line of both.
 #[derive(Clone, Copy, Debug)]
