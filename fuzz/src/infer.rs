@@ -15,8 +15,9 @@ pub fn infer(input: &[u8]) {
         capture().zip(capture()).map(|(inside, outside)| Input::Captures(inside, outside)),
         RecordReader::new(input).ok().map(Input::Record),
     ];
-    let grouping = if input.len() % 2 == 0 { Grouping::Population } else { Grouping::Exact };
-    let anonymous = (input.len() % 3 == 0).then_some(input.len() as u64);
+    let grouping =
+        if input.len().is_multiple_of(2) { Grouping::Population } else { Grouping::Exact };
+    let anonymous = input.len().is_multiple_of(3).then_some(input.len() as u64);
     for (place, input) in inputs.into_iter().enumerate() {
         let options = Options { grouping, anonymous, ..Options::default() };
         let Some(input) = input else { continue };

@@ -145,12 +145,15 @@ impl Ord for Turn {
     }
 }
 
+/// The headers of a frame in the link, its length, and the bytes that the record has of it.
+type Inside = (Headers, u32, Box<[u8]>);
+
 /// The frames of a record on their way through it.
 #[derive(Default)]
 struct Waiting {
     heap: BinaryHeap<Turn>,
     /// Frames in the link, by direction and handle.
-    inside: BTreeMap<(usize, u32), (Headers, u32, Box<[u8]>)>,
+    inside: BTreeMap<(usize, u32), Inside>,
     number: u64,
     /// The latest instant of each direction.
     latest: Vec<Instant>,

@@ -208,7 +208,7 @@ const STEP_CALM: u64 = 5;
 const CALM: Duration = Duration::from_secs(10);
 /// A rate that differs by less than one part in this many is the same.
 const SAME: u64 = 100;
-/// Bound: a longer queue is drained no faster.
+/// Bound: the queue that is drained at once; a longer one is drained no faster.
 const QUEUE_MAX: Duration = Duration::from_secs(2);
 const EFFECT_MAX: Duration = Duration::from_millis(500);
 /// How long a delay stands before it can be that of a path.
