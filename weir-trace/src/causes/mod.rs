@@ -10,7 +10,7 @@ mod report;
 mod stories;
 
 pub use drops::DropGroup;
-pub use stories::{Story, Turns, Within};
+pub use stories::{Rates, Story, Turns, Within};
 
 use crate::explain::{ExplainReport, Explained, SLOWEST_DEFAULT};
 use crate::load::{Detail, Happened, Load};

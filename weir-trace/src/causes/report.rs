@@ -150,11 +150,31 @@ impl fmt::Display for Alike<'_> {
         if let Some(lender) = lender {
             write!(f, " `{lender}` lent for {}.", if stories.len() == 1 { "it" } else { "them" })?;
         }
+        self.write_rates(f)?;
         self.write_host(f)
     }
 }
 
 impl Alike<'_> {
+    /// Writes how a controller changed the rate of the link meanwhile.
+    fn write_rates(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rates = || self.0.iter().filter_map(|story| story.rates);
+        let Some(last) = rates().map(|rates| rates.last_bps).min() else { return Ok(()) };
+        let least = rates().map(|rates| rates.least_bps).min().unwrap_or(last);
+        let changes = rates().map(|rates| rates.changes).max().unwrap_or(1);
+        let rate = |bits: u64| megabits(bits as f64);
+        match changes {
+            1 => write!(f, " Meanwhile a controller set the link's rate to {} Mbit/s.", rate(last)),
+            _ => write!(
+                f,
+                " Meanwhile a controller changed the link's rate {changes} times, to {} Mbit/s at \
+                 last and {} at least.",
+                rate(last),
+                rate(least)
+            ),
+        }
+    }
+
     /// Writes how late the run loop handed them out and how long the port took, where recorded.
     fn write_host(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let them = if self.0.len() == 1 { "it" } else { "them" };

@@ -2,7 +2,7 @@
 
 use super::Ask;
 use crate::explain::Parts;
-use crate::load::{Happened, Load};
+use crate::load::{Event, Happened, Load};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::explain::Sojourn;
@@ -34,6 +34,8 @@ pub struct Story {
     pub own: Turns,
     /// Packets of each other class that left while it waited.
     pub others: BTreeMap<String, Turns>,
+    /// How the link's rate changed while it waited, if a controller changed it.
+    pub rates: Option<Rates>,
     /// How late the run loop handed it out, in ms, if that was recorded.
     pub host_ms: Option<f64>,
     /// How long the port then took, in ms, if that was recorded.
@@ -56,6 +58,17 @@ pub struct Within {
     pub delay_max: Duration,
     /// Whether how late the run loop handed a packet out counts, as in the status of a link.
     pub with_host: bool,
+}
+
+/// Changes of a link's rate by a controller ([`Event::Rate`]), in bit/s.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Rates {
+    /// How many there were.
+    pub changes: u64,
+    /// The lowest that was set.
+    pub least_bps: u64,
+    /// The one that was set last.
+    pub last_bps: u64,
 }
 
 /// Packets sent, and their bytes.
@@ -220,9 +233,28 @@ impl<'a> Stories<'a> {
             lender: lender.clone(),
             own,
             others,
+            rates: self.rates(sojourn),
             host_ms: late.map(|late| ms(late.0)),
             port_ms: late.and_then(|late| late.1).map(ms),
             dropped: sojourn.dropped.map(|reason| reason.name()),
+        })
+    }
+
+    /// Returns how the rate changed while a packet waited.
+    fn rates(&self, sojourn: &Sojourn) -> Option<Rates> {
+        let events = &self.load.events;
+        let first = events.partition_point(|event| event.0 < sojourn.arrived);
+        let until = events.partition_point(|event| event.0 <= sojourn.at);
+        let rates = events[first..until.max(first)].iter().filter_map(|event| match event.2 {
+            Event::Rate(at, rate) if at > sojourn.arrived && at <= sojourn.at => {
+                Some(rate.bits_per_second())
+            }
+            _ => None,
+        });
+        rates.fold(None, |before: Option<Rates>, rate| {
+            let before = before.unwrap_or(Rates { changes: 0, least_bps: rate, last_bps: rate });
+            let (changes, least_bps) = (before.changes + 1, before.least_bps.min(rate));
+            Some(Rates { changes, least_bps, last_bps: rate })
         })
     }
 

@@ -2,10 +2,10 @@
 
 use weir_core::ids::LeafId;
 use weir_core::link::{Arrival, Packet};
-use weir_core::units::{Duration, Instant};
-use weir_trace::causes::{Ask, Causes, look};
+use weir_core::units::{Duration, Instant, Rate};
+use weir_trace::causes::{Ask, Causes, Rates, look};
 use weir_trace::explain::SlowPacket;
-use weir_trace::load::{Load, Stage};
+use weir_trace::load::{Event, Load, Stage};
 
 const POLICY: &str = "
 [link]
@@ -107,4 +107,22 @@ fn packets_that_waited_alike_are_told_of_together() {
     let told = "\n2 packets of voice (numbers 7 to 9, 1000 B, offered at 0.040 to 0.060 s) waited \
                 4.000 ms: 4.000 ms because of the ceiling of `calls`. `line` lent for them.\n";
     assert!(text.contains(told), "{text}");
+}
+
+#[test]
+fn a_rate_that_a_controller_changed_is_among_the_causes() {
+    // The second packet would leave the line at 2 ms; at half the rate from 0.5 ms on it begins at
+    // 1.5 ms, when the first has left, and is told of the change.
+    let mut load = load(&[(0, 0), (0, 0)]);
+    let at = Instant::from_nanos(500_000);
+    let rate = Rate::new(4_000_000).expect("not zero");
+    load.events.push((at, 2, Event::Rate(at, rate)));
+    let ask = Ask { class: Some("calls".into()), packet: Some(2), ..Ask::default() };
+    let causes = look(&load, &ask).expect("the policy builds");
+    let [story] = causes.stories.as_slice() else { panic!("{:?}", causes.stories) };
+    let rates = Rates { changes: 1, least_bps: 4_000_000, last_bps: 4_000_000 };
+    assert_eq!(story.rates, Some(rates));
+    let text = story.to_string();
+    let told = "Meanwhile a controller set the link's rate to 4.0000 Mbit/s.";
+    assert!(text.ends_with(told), "{text}");
 }
