@@ -6,14 +6,15 @@ use crate::output::{Exit, Format, Output};
 use serde_json::json;
 use std::path::PathBuf;
 use weir_control::places;
-use weir_control::protocol::{Answer, Entry, InForce, PolicyOf, Request};
+use weir_control::protocol::{Answer, Entry, Events, InForce, PolicyOf, Request, Since};
 use weir_host::wait::realtime_ns;
 use weir_link::events::rfc3339;
 use weir_link::events::time::rfc3339_s;
 
 /// Lists the last changes of a running link: number, time, user, what changed, and why.
 ///
-/// The last line is in force. A link keeps 100 changes; they end with it. With --policy it prints
+/// The last change is in force. A link keeps 100 changes; they end with it. Between them stand, as
+/// `rate`, the changes of a rate that follows the line, as far as its events are remembered. With --policy it prints
 /// the policies in force instead, each under a comment with its directions, identity and age: of
 /// one direction, `weir log home --policy --direction upload > up.toml` keeps what `weir set`
 /// changed.
@@ -42,11 +43,17 @@ impl Run for Log {
         let name = self.name.unwrap_or_default();
         match change::ask(&name, self.control.as_ref(), &Request::Log {}) {
             Ok(Answer::Log(entries)) => {
+                let events = Request::Events(Since::default());
+                let rates = match change::ask(&name, self.control.as_ref(), &events) {
+                    Ok(Answer::Events(events)) => RateChange::among(&events),
+                    _ => Vec::new(),
+                };
                 match output.format {
-                    Format::Text => output.text(&list(&entries)),
+                    Format::Text => output.text(&list(&entries, &rates)),
                     Format::Json => {
                         let rows: Vec<_> = entries.iter().map(row).collect();
-                        output.json(&json!({ "changes": rows }));
+                        let rates: Vec<_> = rates.iter().map(RateChange::row).collect();
+                        output.json(&json!({ "changes": rows, "rates": rates }));
                     }
                 }
                 Exit::Clean
@@ -123,10 +130,44 @@ fn row(entry: &Entry) -> serde_json::Value {
     })
 }
 
-/// Returns a line for each change, and below it what changed and why: neither is short.
-fn list(entries: &[Entry]) -> String {
+/// A change of a rate that follows the line.
+struct RateChange {
+    /// As events have it: UTC with nanoseconds.
+    time: String,
+    /// The direction, the rates, and why.
+    text: String,
+}
+
+impl RateChange {
+    /// Returns those among the events of a link, in their order.
+    fn among(events: &Events) -> Vec<Self> {
+        let of = |event: &serde_json::Map<String, serde_json::Value>| {
+            let text = |key: &str| event.get(key)?.as_str().map(str::to_owned);
+            let is_rate = text("event")? == "rate-changed";
+            is_rate.then_some(Self { time: text("time")?, text: text("text")? })
+        };
+        events.events.iter().filter_map(of).collect()
+    }
+
+    fn row(&self) -> serde_json::Value {
+        json!({ "time": self.time, "what": self.text })
+    }
+}
+
+/// Returns a line for each change, and below it what changed and why: neither is short. Rates
+/// stand between the changes by their times.
+fn list(entries: &[Entry], rates: &[RateChange]) -> String {
     let mut text = String::new();
+    let mut rates = rates.iter().peekable();
+    let rate = |change: &RateChange| {
+        let seconds = change.time.get(..19).unwrap_or(&change.time);
+        format!("      {seconds}Z            rate\n      {}\n", change.text)
+    };
     for entry in entries {
+        let at = rfc3339(entry.at_ns);
+        while let Some(change) = rates.next_if(|change| change.time < at) {
+            text += &rate(change);
+        }
         let user = entry.user.map(places::user).unwrap_or_default();
         let on_trial = if entry.on_trial { " (on trial)" } else { "" };
         let head = format!(
@@ -140,7 +181,7 @@ fn list(entries: &[Entry]) -> String {
             text += &format!("      {line}\n");
         }
     }
-    text
+    text + &rates.map(rate).collect::<String>()
 }
 
 #[cfg(test)]
@@ -182,12 +223,27 @@ mod tests {
             on_trial: true,
             ..Entry::default()
         };
-        let lines: Vec<_> = list(&[entry]).lines().map(str::to_owned).collect();
+        let lines: Vec<_> = list(&[entry], &[]).lines().map(str::to_owned).collect();
         assert!(
             lines[0].starts_with("   7  1970-01-01T00:00:00") && lines[0].ends_with("(on trial)")
         );
         let below = ["class.voice.rate 1 to 2 Mbit/s", "class.web.rate", "a call was bad"];
         assert_eq!(lines[1..], below.map(|line| format!("      {line}")));
+    }
+
+    #[test]
+    fn rates_that_follow_the_line_stand_between_changes_by_their_times() {
+        let entry = |seconds: u64| Entry { at_ns: seconds * 1_000_000_000, ..Entry::default() };
+        let event = json!({ "event": "rate-changed", "time": rfc3339(5_000_000_000),
+            "text": "download: rate 38 Mbit/s → 31 Mbit/s: the load needs it" });
+        let other = json!({ "event": "port-down", "time": rfc3339(5_000_000_000), "text": "" });
+        let events = [event, other].map(|row| row.as_object().cloned().unwrap_or_default());
+        let rates = RateChange::among(&Events { lost: 0, events: events.into() });
+        let text = list(&[entry(1), entry(9)], &rates);
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[0].contains("00:00:01Z") && lines[3].contains("00:00:09Z"), "{text}");
+        let rate = ["1970-01-01T00:00:05Z            rate", "download: rate 38 Mbit/s → 31 Mbit/s: the load needs it"];
+        assert_eq!(lines[1..3], rate.map(|line| format!("      {line}")), "{text}");
     }
 
     #[test]
