@@ -28,9 +28,24 @@ pub(crate) struct Flow {
     /// Payload of each way, and what of it was missing, since the last interval.
     pub data: [u32; 2],
     pub missing: [u32; 2],
+    /// What was acknowledged last of what went up.
+    acked: u32,
 }
 
-saved!(Flow { id, generation, gap, is_active, seen, rounds, clock, found, latest, data, missing });
+saved!(Flow {
+    id,
+    generation,
+    gap,
+    is_active,
+    seen,
+    rounds,
+    clock,
+    found,
+    latest,
+    data,
+    missing,
+    acked
+});
 
 impl State for FlowId {
     fn save(&self, to: &mut Writer) {
@@ -108,6 +123,12 @@ impl Flow {
         told.probe = self.rounds[here].begin(at, segment, &self.seen[here]);
         let (hole, again) = self.seen[here].note(at, segment);
         if let Segment::Tcp(tcp) = segment {
+            if let Some(ack) = tcp.ack.filter(|_| way == Way::Down) {
+                if tcp.payload == 0 && ack == self.acked {
+                    self.rounds[back].stand_still();
+                }
+                self.acked = ack;
+            }
             if again {
                 self.rounds[here].spoil(tcp);
             }

@@ -19,9 +19,11 @@ pub(crate) struct Round {
     pub first: Instant,
     /// Samples, up to 255.
     pub count: u8,
+    /// How long the latest probe that left had waited in the link's own queue.
+    waited: Duration,
 }
 
-saved!(Round { probes, latest, base, first, count });
+saved!(Round { probes, latest, base, first, count, waited });
 
 /// A frame that leaves, and what answers it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +67,7 @@ impl Round {
         let age = at.since(self.probes[usize::from(self.latest)].at);
         let place = (usize::from(self.latest) + 1) % PROBES;
         let old = &self.probes[place];
-        if age < SPACING || old.state != IDLE && at.since(old.at) < PROBE_MAX {
+        if age < self.spacing() || old.state != IDLE && at.since(old.at) < PROBE_MAX {
             return None;
         }
         let (asks, ack, echo, spin) = asked(segment, seen)?;
@@ -78,8 +80,17 @@ impl Round {
     pub fn leave(&mut self, at: Instant, place: usize) {
         let probe = &mut self.probes[place];
         if probe.state == ARRIVED {
+            self.waited = at.since(probe.at);
             (probe.state, probe.at) = (LEFT, at);
         }
+    }
+
+    /// Returns the least time between two probes: those under way are spread over the time that one
+    /// takes, its wait in the link's own queue included, so that answers come all the time.
+    fn spacing(&self) -> Duration {
+        let base = self.base.value().unwrap_or_default().max(0) as u64;
+        let takes = self.waited.as_nanos().saturating_add(base).min(TRIP_MAX.as_nanos());
+        SPACING.max(Duration::from_nanos(takes / (PROBES as u64 - 1)))
     }
 
     /// Notes that `segment` was sent again: its acknowledgement may be that of either [Karn's rule,
@@ -113,9 +124,17 @@ impl Round {
         least
     }
 
+    /// Notes that what was sent before is missing at the other end: acknowledgements stand still
+    /// until it has come, whatever stands in the modem.
+    #[inline]
+    pub fn stand_still(&mut self) {
+        self.probes.iter_mut().for_each(|probe| probe.asks |= SPOILED);
+    }
+
     /// Returns when the two oldest probes left that an acknowledgement must answer.
     pub fn awaited(&self) -> [Option<Instant>; 2] {
-        let asked = |probe: &&Probe| probe.state == LEFT && probe.asks & ASKS_ACK != 0;
+        let asked =
+            |probe: &&Probe| probe.state == LEFT && probe.asks & (ASKS_ACK | SPOILED) == ASKS_ACK;
         self.probes.iter().filter(asked).fold([None; 2], |oldest, probe| match oldest {
             [None, _] => [Some(probe.at), None],
             [Some(first), _] if probe.at < first => [Some(probe.at), Some(first)],
@@ -238,8 +257,8 @@ const ASKS_ECHO: u8 = 2;
 const ASKS_SPIN: u8 = 4;
 const SPOILED: u8 = 8;
 /// Bound: probes of a flow that are under way; no further one begins.
-pub(crate) const PROBES: usize = 4;
-/// The least time between two probes.
+pub(crate) const PROBES: usize = 16;
+/// The time between two probes of a flow that waits nowhere.
 const SPACING: Duration = Duration::from_millis(10);
 /// Another probe may take the place of one that was not answered for so long.
 const PROBE_MAX: Duration = Duration::from_secs(3);

@@ -180,4 +180,4 @@ const PLACE_BITS: u32 = PROBE_BITS + FLOWS_MAX.ilog2();
 const _: () = assert!(PROBES.is_power_of_two() && FLOWS_MAX.is_power_of_two());
 const _: () = assert!(PLACE_BITS + 15 < 32);
 // With the keys and the numbers of hosts, a tenth of what is allowed.
-const _: () = assert!(FLOWS_MAX * size_of::<Flow>() < 512 * 1024);
+const _: () = assert!(FLOWS_MAX * size_of::<Flow>() < 2 * 1024 * 1024);

@@ -242,7 +242,10 @@ mod tests {
         let text = list(&[entry(1), entry(9)], &rates);
         let lines: Vec<_> = text.lines().collect();
         assert!(lines[0].contains("00:00:01Z") && lines[3].contains("00:00:09Z"), "{text}");
-        let rate = ["1970-01-01T00:00:05Z            rate", "download: rate 38 Mbit/s → 31 Mbit/s: the load needs it"];
+        let rate = [
+            "1970-01-01T00:00:05Z            rate",
+            "download: rate 38 Mbit/s → 31 Mbit/s: the load needs it",
+        ];
         assert_eq!(lines[1..3], rate.map(|line| format!("      {line}")), "{text}");
     }
 

@@ -74,13 +74,15 @@ impl Controller for DelayTarget {
 }
 
 impl Goal {
-    /// [rfc8289 §4.4] A queue below a packet or two is no standing one, whatever the target is.
+    /// [rfc8289 §4.4] A queue below a packet or two is no standing one, whatever the target is: and
+    /// an acknowledgement waits for a second segment [rfc9293 §3.8.6.3], which the link itself
+    /// sends a packet's time later.
     fn of(limits: &Limits, rate: Rate) -> Goal {
         let packet = rate.transmit_time(PACKET).as_nanos();
         let target = limits.target().as_nanos();
         Goal {
-            none: Duration::from_nanos((target / 5).max(packet)),
-            delay: Duration::from_nanos((target / 2).max(packet.saturating_add(packet / 2))),
+            none: Duration::from_nanos((target / 5).max(packet.saturating_mul(2))),
+            delay: Duration::from_nanos((target / 2).max(packet.saturating_mul(5) / 2)),
         }
     }
 }
