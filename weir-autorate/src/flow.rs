@@ -28,7 +28,7 @@ pub(crate) struct Flow {
     /// Payload of each way, and what of it was missing, since the last interval.
     pub data: [u32; 2],
     pub missing: [u32; 2],
-    /// What was acknowledged last of what went up.
+    /// The last acknowledgement of what went up.
     acked: u32,
 }
 

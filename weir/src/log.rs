@@ -14,9 +14,10 @@ use weir_link::events::time::rfc3339_s;
 /// Lists the last changes of a running link: number, time, user, what changed, and why.
 ///
 /// The last change is in force. A link keeps 100 changes; they end with it. Between them stand, as
-/// `rate`, the changes of a rate that follows the line, as far as its events are remembered. With --policy it prints
-/// the policies in force instead, each under a comment with its directions, identity and age: of
-/// one direction, `weir log home --policy --direction upload > up.toml` keeps what `weir set`
+/// `rate`, the changes of a rate that follows the line, as far as its events are remembered. With
+/// --policy it prints the policies in force instead, each under a comment with its directions,
+/// identity and age: of one direction, `weir log home --policy --direction upload > up.toml` keeps
+/// what `weir set`
 /// changed.
 #[derive(clap::Args)]
 #[command(override_usage = "weir log [OPTIONS] <NAME|--control <SOCKET>>")]
