@@ -73,9 +73,9 @@ fn a_controller_follows_the_modem_and_stays_within_its_limits() {
         assert!(report.changes > 10, "{link}: {}", report.changes);
         let within = |rate: &u64| (1_000_000..=12_000_000).contains(rate);
         assert!(report.rate_bps.iter().all(within), "{link}");
-        // 40 s of intervals of 50 ms, of which the last ends with the run.
+        // 40 s of intervals of 25 ms, of which the last ends with the run.
         let intervals: u64 = report.reasons.values().sum();
-        assert!((799..=800).contains(&intervals), "{intervals}");
+        assert!((1599..=1600).contains(&intervals), "{intervals}");
     }
     assert!(own.to_string().contains("rate by delay-target"));
     let (own, fixed) = (late(&own, "weir", "up"), late(&fixed, "weir", "up"));
@@ -87,7 +87,8 @@ fn a_direction_alone_is_controlled_by_what_passes_both_ways() {
     for (up, down, from) in [(KEYS, "", "wan"), ("", KEYS, "lan")] {
         let report = run(&scenario(up, down), &mut |_| {}).expect("it runs");
         let blind = autorate(outlet(&report, from, "weir")).reasons.get("blind").copied();
-        assert!(blind.unwrap_or(0) < 100, "{from}: {blind:?} intervals were blind");
+        // Of 1600. Where the link's own queue dropped, nothing tells until that was sent again.
+        assert!(blind.unwrap_or(0) < 300, "{from}: {blind:?} intervals were blind");
     }
 }
 

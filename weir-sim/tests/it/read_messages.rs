@@ -249,7 +249,8 @@ fn wrong_values_of_tcp_are_named() {
                 "W010 source `x` has no key `size`; it has `name`, `kind`, `proto`, `src`, `dst`, \
                 `sport`, `dport`, `dscp`, `vlan`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, `stop`, \
                 `profile`, `congestion`, `ecn`, `hystart`, `initial_window`, `slow_start`, `pacing`, `nagle`, `idle_restart`, `sack`, `rto_min`, `window`, `window_max`, \
-                `ack_delay`, `quick_acks`, `timestamps`, `mtu`, `mss`, `return_delay`, `bytes`, `think`",
+                `ack_delay`, `quick_acks`, `timestamps`, `mtu`, `mss`, `return_delay`, `client`, \
+                `conversation`, `bytes`, `think`",
             ),
         ],
     );
