@@ -67,7 +67,9 @@ impl Round {
         let age = at.since(self.probes[usize::from(self.latest)].at);
         let place = (usize::from(self.latest) + 1) % PROBES;
         let old = &self.probes[place];
-        if age < self.spacing() || old.state != IDLE && at.since(old.at) < PROBE_MAX {
+        // Most frames are told by the first.
+        let is_early = age < SPACING || age < self.spacing();
+        if is_early || old.state != IDLE && at.since(old.at) < PROBE_MAX {
             return None;
         }
         let (asks, ack, echo, spin) = asked(segment, seen)?;

@@ -17,8 +17,7 @@ use weir_link::events::time::rfc3339_s;
 /// `rate`, the changes of a rate that follows the line, as far as its events are remembered. With
 /// --policy it prints the policies in force instead, each under a comment with its directions,
 /// identity and age: of one direction, `weir log home --policy --direction upload > up.toml` keeps
-/// what `weir set`
-/// changed.
+/// what `weir set` changed.
 #[derive(clap::Args)]
 #[command(override_usage = "weir log [OPTIONS] <NAME|--control <SOCKET>>")]
 pub struct Log {

@@ -32,6 +32,8 @@ struct State {
     panics: bool,
     /// Whether calls to receive do not return, but at a port that was opened again.
     hangs: bool,
+    /// Whether such a call was made.
+    has_hung: bool,
     counters: PortCounters,
 }
 
@@ -55,6 +57,7 @@ impl Mem {
             reached: vec![Reached::All; rings],
             panics: false,
             hangs: false,
+            has_hung: false,
             counters: PortCounters::default(),
         })));
         (Self { name: name.to_owned(), cable: cable.clone(), is_first: true }, cable)
@@ -92,6 +95,11 @@ impl Cable {
         self.state().hangs = hangs;
     }
 
+    /// Returns whether a call has not returned since [`Cable::set_hanging`].
+    pub fn has_hung(&self) -> bool {
+        self.state().has_hung
+    }
+
     /// Returns a port with this far end, as one that is opened again.
     pub fn port(&self, name: &str) -> Mem {
         Mem { name: name.to_owned(), cable: self.clone(), is_first: false }
@@ -109,6 +117,14 @@ impl Cable {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Notes a call that is to hang; returns whether it is.
+    fn is_stuck(&mut self) -> bool {
+        self.has_hung |= self.hangs;
+        self.hangs
     }
 }
 
@@ -156,7 +172,7 @@ impl Port for Mem {
         pool: &mut FramePool,
         out: &mut Vec<Received>,
     ) -> Reached {
-        while self.is_first && self.cable.state().hangs {
+        while self.is_first && self.cable.state().is_stuck() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         let mut state = self.cable.state();

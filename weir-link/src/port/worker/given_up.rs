@@ -159,5 +159,5 @@ pub(super) const OTHER_VIEW: u32 = VIEWS_MAX / 2;
 const LOOK_INTERVAL_NS: u64 = 90_000_000;
 /// How many times in a row there may be none.
 const MISSED_MAX: u32 = 8;
-/// The same while the kernel makes sockets, which may have to restart a card.
+/// How many there may be while the kernel makes sockets: it may have to restart a card.
 const MISSED_OPENING: u32 = 100;

@@ -168,7 +168,7 @@ fn a_worker_that_hangs_is_given_up_and_gives_back_its_slots_when_it_goes_on() {
     scene.cables[0].set_hanging(true);
     // In its hands, or on their way to it: it sends them never.
     let sent = [scene.pool.insert(&frame(1)).expect("there is a slot")];
-    std::thread::sleep(Duration::from_millis(50));
+    scene.wait_until(|scene| scene.cables[0].has_hung());
     assert_eq!(scene.ports[0].send(&mut scene.pool, &sent).taken, 1);
     scene.cables[0].deliver(0, 50, frame(10));
     scene.wait_until(|scene| scene.ports[0].refresh() == crate::port::PortState::Gone);
@@ -202,7 +202,7 @@ fn a_worker_that_hangs_is_given_up_and_gives_back_its_slots_when_it_goes_on() {
 fn a_request_to_a_worker_that_hangs_ends() {
     let mut scene = Scene::new(2);
     scene.cables[0].set_hanging(true);
-    std::thread::sleep(Duration::from_millis(50));
+    scene.wait_until(|scene| scene.cables[0].has_hung());
     assert!(scene.ports[0].set_intake(false).is_err());
     scene.wait_until(|scene| {
         scene.receive(0);
