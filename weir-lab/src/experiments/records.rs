@@ -86,7 +86,7 @@ fn identical(
             let writing = scope.spawn(|| {
                 // Queues are full by then, so that the state matters with which it begins.
                 thread::sleep(setup.warmup);
-                write(board, text, &is_over)
+                write(board, &head_of(text), &is_over)
             });
             let measured = rig::measure(&setup, testbed, both_on(rig::cpus().1));
             is_over.store(true, Ordering::Relaxed);
@@ -112,9 +112,9 @@ fn identical(
 }
 
 /// Writes a record of a bridge until it is over.
-fn write(board: &Board, text: &str, is_over: &AtomicBool) -> Vec<u8> {
+pub(super) fn write(board: &Board, head: &Head, is_over: &AtomicBool) -> Vec<u8> {
     let mut session = Session::begin([(&board.recording, 2)]);
-    let writer = RecordWriter::new(Vec::new(), &head_of(text));
+    let writer = RecordWriter::new(Vec::new(), head);
     let mut writer = writer.expect("memory takes all");
     let end = loop {
         let progress = session.pump(&mut writer).expect("memory takes all");
@@ -235,7 +235,7 @@ fn pair(board: &Board, text: &str, part: Duration) -> Pair {
     let off = worked(board, part);
     let is_over = AtomicBool::new(false);
     let (on, bytes) = thread::scope(|scope| {
-        let writing = scope.spawn(|| write(board, text, &is_over));
+        let writing = scope.spawn(|| write(board, &head_of(text), &is_over));
         let on = worked(board, part);
         is_over.store(true, Ordering::Relaxed);
         (on, writing.join().expect("the writer does not panic"))

@@ -5,6 +5,7 @@
 //! the same users. Requests wait for responses, so how far a user comes depends on the policy.
 
 use super::pairs::{Mix, Pair};
+use crate::experiments::records;
 use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -15,10 +16,9 @@ use weir_bench::rig::{self, Forwarder};
 use weir_core::units::Share;
 use weir_host::error::SystemError;
 use weir_link::bridge::PortSource;
-use weir_link::recorder::{self, Session};
-use weir_link::status::Board;
+use weir_link::recorder;
 use weir_testbed::{Host, Testbed};
-use weir_trace::record::{End, File, Head, LaneHead, RecordWriter};
+use weir_trace::record::{File, Head, LaneHead};
 
 /// The direction in which the server sends.
 pub const DOWN: &str = "back";
@@ -54,7 +54,7 @@ pub fn record(pair: &Pair, policy: &str, duration: Duration) -> Result<Vec<u8>, 
         let board = board.expect("the bridge has a board");
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let writing = scope.spawn(|| write(board, policy, &is_over));
+            let writing = scope.spawn(|| records::write(board, &head(policy), &is_over));
             thread::sleep(HEAD_START);
             let done = traffic(testbed, pair, duration);
             is_over.store(true, Ordering::Relaxed);
@@ -63,25 +63,6 @@ pub fn record(pair: &Pair, policy: &str, duration: Duration) -> Result<Vec<u8>, 
         })
     })?;
     Ok(bytes)
-}
-
-/// Writes a record of the bridge until it is over.
-fn write(board: &Board, policy: &str, is_over: &AtomicBool) -> Vec<u8> {
-    let mut session = Session::begin([(&board.recording, 2)]);
-    let mut writer = RecordWriter::new(Vec::new(), &head(policy)).expect("memory takes all");
-    let end = loop {
-        let progress = session.pump(&mut writer).expect("memory takes all");
-        if let Some(end) = progress.end {
-            break end;
-        }
-        if is_over.load(Ordering::Relaxed) {
-            break End::Time;
-        }
-        if !progress.is_busy {
-            thread::sleep(Duration::from_millis(2));
-        }
-    };
-    writer.finish(end).expect("memory takes all")
 }
 
 fn head(policy: &str) -> Head {
