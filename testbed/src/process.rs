@@ -172,10 +172,10 @@ impl Printed {
     }
 }
 
-/// Sends a signal to a process, by its name: "TERM".
+/// Sends a signal to a process, by its name: "TERM". After a STOP each of its threads stands still.
 ///
 /// # Errors
-/// When the process has ended, or there is no signal of this name.
+/// When the process has ended or does not stop, or there is no signal of this name.
 pub fn signal(process: u32, name: &str) -> Result<()> {
     let (_, signal) = SIGNALS.iter().find(|(known, _)| *known == name).ok_or_else(|| {
         let known: Vec<&str> = SIGNALS.iter().map(|(known, _)| *known).collect();
@@ -184,7 +184,22 @@ pub fn signal(process: u32, name: &str) -> Result<()> {
     let number = i32::try_from(process).ok().and_then(Pid::from_raw);
     let number = number.ok_or_else(|| format!("no process has the number {process}"))?;
     let sent = kill_process(number, *signal);
-    Ok(sent.map_err(|error| format!("process {process} gets no signal {name}: {error}"))?)
+    sent.map_err(|error| format!("process {process} gets no signal {name}: {error}"))?;
+    // The first thread that the machine lets run stops the others; they go on until then.
+    let is_stopped = || *signal != Signal::STOP || stands_still(process);
+    until(&format!("process {process} stops"), is_stopped)
+}
+
+/// Returns whether no thread of a process runs, or can before it is sent a signal.
+fn stands_still(process: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let mut states =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+    let is_still = |stat: String| {
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        matches!(state, Some('T' | 't' | 'Z' | 'X'))
+    };
+    states.all(is_still)
 }
 
 /// Returns whether a process holds what it has open: it, or one of its threads, still runs.
@@ -266,6 +281,16 @@ mod tests {
         assert!(!process.is_alive() && !is_alive(process.id()));
         let why = process.signal("THRM").map_err(String::from).expect_err("there is none");
         assert!(why.starts_with("no signal is called THRM; these are: HUP"), "{why}");
+    }
+
+    #[test]
+    fn what_is_stopped_stands_still() {
+        let process = shell("while :; do :; done");
+        process.signal("STOP").expect("it runs");
+        let at = process.processor_time();
+        assert!(stands_still(process.id()));
+        process.signal("CONT").expect("it stands still");
+        until("it works", || process.processor_time() > at).expect("it goes on");
     }
 
     #[test]
