@@ -7,6 +7,7 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use weir_daemon::circuits::foreseen::Foreseen;
 use weir_daemon::keeper::found::Found;
 use weir_daemon::up::{api, circuits};
 use weir_gateway::site;
@@ -61,6 +62,9 @@ struct Checked<'a, F> {
     /// Files, and the user, that `weir up` would miss or refuse on this machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing: Vec<String>,
+    /// The circuits of the file that `[deployment.circuits]` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    circuits: Option<Foreseen>,
 }
 
 /// The memory that `weir up` needs at most for a deployment.
@@ -222,22 +226,44 @@ fn check_deployment(page: &Page<'_>, outcome: &Outcome<Deployment>, bounds: bool
     let secret = plan.and_then(|plan| circuits::check(plan).err());
     let is_wrong = api.is_some() && plan.is_some_and(api::is_here)
         || secret.is_some() && plan.is_some_and(circuits::is_here);
+    let (circuits, unread) = match plan.and_then(circuits::foresee) {
+        Some((path, Ok(foreseen))) => (Some((path, foreseen)), None),
+        Some((_, Err(why))) => {
+            (None, Some(format!("{why}; no circuit joins until it can be read")))
+        }
+        None => (None, None),
+    };
+    let files = files.into_iter().chain(unread).collect::<Vec<_>>();
     let refused = api.into_iter().chain(secret);
     let api: Vec<_> = refused.map(|why| format!("`weir up` will not start: {why}")).collect();
     if output.format == Format::Json {
         let bounds = rows.as_ref().map(|rows| rows.iter().map(RowFigures::of).collect());
         let memory = Some(memory);
         let missing = files.into_iter().chain(user).chain(api).collect();
-        output.json(&Checked { memory, missing, ..checked(name, "deployment", outcome, bounds) });
+        let circuits = circuits.map(|(_, foreseen)| foreseen);
+        let checked = checked(name, "deployment", outcome, bounds);
+        output.json(&Checked { memory, missing, circuits, ..checked });
         return if is_wrong { Exit::Faults } else { Exit::Clean };
     }
     let exit = page.print_with(outcome, rows);
     output.text(&memory.to_string());
     files.iter().for_each(|text| output.text(&format!("note: {text}\n")));
     user.iter().for_each(|text| output.text(&format!("warning: {text}\n")));
+    circuits.iter().for_each(|(path, foreseen)| output.text(&shaped(path, foreseen)));
     let severity = if is_wrong { "error" } else { "warning" };
     api.iter().for_each(|text| output.text(&format!("{severity}: {text}\n")));
     if is_wrong { Exit::Faults } else { exit }
+}
+
+/// Says how many circuits a file has, and what is wrong with some.
+fn shaped(path: &Path, foreseen: &Foreseen) -> String {
+    let path = path.display();
+    let Foreseen { circuits, faults, more } = foreseen;
+    let mut text: String = faults.iter().map(|why| format!("warning: {path}: {why}\n")).collect();
+    if *more > 0 {
+        text += &format!("warning: {path}: and {more} more\n");
+    }
+    format!("{path}: circuits: {circuits}, faults: {}\n{text}", faults.len() + more)
 }
 
 impl Page<'_> {
@@ -363,6 +389,7 @@ fn checked<'a, T>(
         bounds,
         memory: None,
         missing: Vec::new(),
+        circuits: None,
     }
 }
 
@@ -384,6 +411,7 @@ pub fn print_found(output: &Output, name: &str, kind: &'static str, found: &Foun
             bounds: None,
             memory: None,
             missing: Vec::new(),
+            circuits: None,
         }),
         Format::Text => {
             output.text(text);

@@ -9,6 +9,7 @@
 
 pub mod accounting;
 pub mod feed;
+pub mod foreseen;
 mod link;
 mod radius;
 mod server;

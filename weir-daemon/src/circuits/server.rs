@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
-use weir_control::circuits::{CIRCUITS_DEFAULT, Circuits, Fed, UnknownHost};
+use weir_control::circuits::{CIRCUITS_DEFAULT, Circuit, Circuits, Fed, UnknownHost};
 use weir_host::channel::Channel;
 use weir_host::watch::{self, Waker};
 use weir_policy::deployment::{self, CircuitSource};
@@ -44,6 +44,8 @@ struct Server {
     /// The contents of the watched file, until they can be followed.
     file: Option<Result<String, String>>,
     faults: Vec<String>,
+    /// Whether the keeper knows of trouble; `None` before it was told.
+    told: Option<bool>,
     hosts: Vec<UnknownHost>,
     connections: Connections,
     /// When the next sign of life is due, and the next look at what is old or faulty.
@@ -85,6 +87,7 @@ pub fn run(prepared: Prepared, keeper: Channel) -> Result<(), String> {
         secret: plan.secret.map(|secret| secret.0).unwrap_or_default(),
         file: None,
         faults: Vec::new(),
+        told: None,
         hosts: Vec::new(),
         connections: Connections { wanted, made },
         beat_at: now,
@@ -131,6 +134,7 @@ impl Server {
             self.beat_at = now + BEAT_GAP;
             // A keeper that does not receive looks again.
             let _unheard = self.keeper.send(&FromCircuits::Beat, &[]);
+            self.tell_trouble();
         }
         loop {
             match self.keeper.receive::<ToCircuits>(Duration::ZERO) {
@@ -157,6 +161,29 @@ impl Server {
             };
         }
         true
+    }
+
+    /// Tells the keeper when trouble with circuits begins, and when it is over.
+    fn tell_trouble(&mut self) {
+        if self.settings.is_none() {
+            return;
+        }
+        let trouble = self.trouble();
+        if self.told != Some(trouble.is_some()) {
+            self.told = Some(trouble.is_some());
+            let _unheard = self.keeper.send(&FromCircuits::Trouble(trouble), &[]);
+        }
+    }
+
+    /// Returns the trouble with the source or with circuits, in a line.
+    fn trouble(&self) -> Option<String> {
+        let of_circuit = |(one, why): (&Circuit, &str)| format!("circuit `{}`: {why}", one.id);
+        let mut faults = self.faults.iter().cloned().chain(self.table.faulty().map(of_circuit));
+        let first = faults.next()?;
+        match faults.count() {
+            0 => Some(first),
+            more => Some(format!("{first}; and {more} more")),
+        }
     }
 
     /// Handles the outcomes of the thread of classes.

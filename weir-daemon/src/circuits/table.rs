@@ -281,6 +281,16 @@ impl Table {
         }
     }
 
+    /// Returns the circuits as they should be.
+    pub fn wanted(&self) -> impl Iterator<Item = &Circuit> {
+        self.entries.values().filter_map(|entry| entry.wanted.as_ref())
+    }
+
+    /// Returns the circuits with a fault, and it.
+    pub fn faulty(&self) -> impl Iterator<Item = (&Circuit, &str)> {
+        self.entries.values().filter_map(|entry| entry.wanted.as_ref().zip(entry.fault.as_deref()))
+    }
+
     /// Gives an address to a circuit; another one that had it has it no more.
     fn own(&mut self, address: &str, class: &str) {
         let former = self.owners.insert(address.to_owned(), class.to_owned());

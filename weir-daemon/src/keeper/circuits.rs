@@ -36,6 +36,8 @@ pub enum FromCircuits {
     Ready,
     /// It runs: a sign of life, now and then.
     Beat,
+    /// The trouble with circuits or their source, in a line; `None` if there is none any more.
+    Trouble(Option<String>),
     /// It ends, for this reason.
     Failed(String),
     /// It wants a connection to the control socket, which it cannot open itself.
@@ -46,7 +48,7 @@ impl FromCircuits {
     /// Makes it fit for a keeper, which prints what it is told: the process may have been taken
     /// over.
     pub fn sanitise(mut self) -> Self {
-        if let Self::Failed(why) = &mut self {
+        if let Self::Failed(why) | Self::Trouble(Some(why)) = &mut self {
             sanitise_text(why);
         }
         self
@@ -94,7 +96,7 @@ pub fn exercise(bytes: &[u8]) {
         assert!(serde_json::from_str::<(u64, CircuitsReply)>(&text).is_ok(), "it is read: {text}");
     }
     let Ok(said) = serde_json::from_slice::<FromCircuits>(bytes) else { return };
-    if let FromCircuits::Failed(why) = said.sanitise() {
+    if let FromCircuits::Failed(why) | FromCircuits::Trouble(Some(why)) = said.sanitise() {
         assert!(!why.contains(char::is_control), "{why}");
     }
 }

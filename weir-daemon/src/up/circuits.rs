@@ -5,6 +5,7 @@
 use super::api::secret;
 use super::child::{Child, MESSAGES_MAX};
 use super::running::Running as Forwarder;
+use crate::circuits::foreseen::{self, Foreseen};
 use crate::keeper::circuits::{CircuitsPlan, FromCircuits, ToCircuits};
 use crate::keeper::messages::PROTOCOL;
 use crate::supervisor::interface::{Followed, Pid};
@@ -64,6 +65,8 @@ struct Stamp {
 pub struct Signs {
     /// It said something.
     pub is_alive: bool,
+    /// The trouble with circuits that it told of last.
+    pub trouble: Option<Option<String>>,
     /// Which process died and why, if it did.
     pub died: Option<(Pid, String)>,
 }
@@ -151,17 +154,18 @@ impl Circuits {
     /// Gives the process what it asks for; returns what it said meanwhile.
     pub fn serve(&mut self) -> Signs {
         let Some(running) = &mut self.running else { return Signs::default() };
-        let is_alive = running.serve(&self.control);
+        let mut signs = Signs::default();
+        running.serve(&self.control, &mut signs);
         let ended = running.child.ended();
         if ended.is_some() {
             // Its last words.
-            running.serve(&self.control);
+            running.serve(&self.control, &mut signs);
         }
-        let died = ended.map(|how| running.child.cause_of_death(how));
-        if died.is_some() {
+        signs.died = ended.map(|how| running.child.cause_of_death(how));
+        if signs.died.is_some() {
             self.running = None;
         }
-        Signs { is_alive, died }
+        signs
     }
 
     /// Looks whether the watched file has changed, and gives the process its contents.
@@ -188,14 +192,14 @@ impl Wanted {
 }
 
 impl Running {
-    /// Acts on what it says; returns whether it gave a sign of life.
-    fn serve(&mut self, control: &Path) -> bool {
-        let mut is_alive = false;
+    /// Acts on what it says, and notes its signs.
+    fn serve(&mut self, control: &Path, signs: &mut Signs) {
         for _ in 0..MESSAGES_MAX {
             let Some(said) = self.child.receive::<FromCircuits>() else { break };
-            is_alive = true;
+            signs.is_alive = true;
             match said.sanitise() {
                 FromCircuits::Ready | FromCircuits::Beat => {}
+                FromCircuits::Trouble(trouble) => signs.trouble = Some(trouble),
                 FromCircuits::Failed(why) => self.child.fail(why),
                 FromCircuits::Connect => {
                     // Connecting does not wait. One that has ended misses nothing.
@@ -208,7 +212,6 @@ impl Running {
                 }
             }
         }
-        is_alive
     }
 }
 
@@ -271,6 +274,15 @@ pub fn check(deployment: &Deployment) -> Result<(), String> {
 pub fn is_here(deployment: &Deployment) -> bool {
     let source = deployment.circuits.as_ref().map(|circuits| &circuits.from);
     !matches!(source, Some(CircuitSource::Radius(radius)) if !radius.secret_file.exists())
+}
+
+/// Returns what the watched file of a deployment holds, and whether its circuits find their places.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn foresee(deployment: &Deployment) -> Option<(&Path, Result<Foreseen, String>)> {
+    let CircuitSource::File(path) = &deployment.circuits.as_ref()?.from else { return None };
+    Some((path, read(path).map(|text| foreseen::foresee(deployment, &text))))
 }
 
 #[cfg(test)]

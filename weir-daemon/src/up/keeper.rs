@@ -117,6 +117,7 @@ impl Keeper<'_> {
             death: None,
             passing: None,
             missing: [None, None, None],
+            unshaped: None,
             log_fault: None,
             log_told: None,
             unread: VecDeque::new(),
@@ -152,6 +153,8 @@ struct Shell<'a> {
     passing: Option<events::Event>,
     /// The deaths of companions, in the order of their kinds, until another one runs.
     missing: [Option<events::Event>; 3],
+    /// That circuits are not shaped as they should be, while they are not.
+    unshaped: Option<events::Event>,
     /// The failure of the log, while it cannot be written, and the forwarder whose clients know.
     log_fault: Option<events::Event>,
     log_told: Option<Pid>,
@@ -272,6 +275,18 @@ impl Shell<'_> {
         if let Some(event) = self.keeper.journal.end(begun) {
             self.keep_unread(event);
         }
+    }
+
+    /// Reports once that circuits are not shaped as they should be, and that all are again.
+    fn watch_circuits(&mut self, trouble: Option<String>) {
+        let event = match trouble {
+            Some(why) => {
+                let begun = &mut self.unshaped;
+                Some(self.keeper.journal.begin(Kind::CircuitsUnshaped, &why, begun))
+            }
+            None => self.keeper.journal.end(&mut self.unshaped),
+        };
+        event.into_iter().for_each(|event| self.keep_unread(event));
     }
 
     /// Reports once that the log cannot be written, and that it can again; each new forwarder, for
@@ -403,6 +418,9 @@ impl Shell<'_> {
         if circuits.is_alive {
             self.handle(Event::Companion(Companion::Circuits, CompanionEvent::Alive))?;
         }
+        if let Some(trouble) = circuits.trouble {
+            self.watch_circuits(trouble);
+        }
         if let Some(how) = circuits.died {
             self.handle(died(Companion::Circuits, how))?;
         }
@@ -521,6 +539,10 @@ impl Shell<'_> {
     }
 
     fn answer(&mut self, question: Question) -> Event {
+        let circuits = &self.keeper.deployment.circuits;
+        if question == Question::Follow(Companion::Circuits) && circuits.is_none() {
+            self.watch_circuits(None);
+        }
         let Keeper { gateway, reservations, circuits, deployment, plan, claim, .. } =
             &mut self.keeper;
         match question {

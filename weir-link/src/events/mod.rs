@@ -132,6 +132,10 @@ kinds! {
          {detail}";
     CircuitsBack "circuits-back" Notice Ends(Kind::CircuitsDied),
         "the process of circuits of `{subject}` is no longer missing after {duration}";
+    CircuitsUnshaped "circuits-unshaped" Warning Begins,
+        "not every circuit of `{subject}` is shaped as it should be: {detail}";
+    CircuitsShaped "circuits-shaped" Notice Ends(Kind::CircuitsUnshaped),
+        "every circuit of `{subject}` is shaped as it should be again, after {duration}";
     ReservationAdmitted "reservation-admitted" Info Once,
         "`{subject}` admitted a reservation: {detail}";
     ReservationRefused "reservation-refused" Warning Once,

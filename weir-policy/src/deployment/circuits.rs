@@ -17,8 +17,8 @@ use super::directions::Route;
 use super::service::path;
 use super::{api, keys};
 use crate::codes;
-use crate::finding::{Draft, Outcome, Report};
-use crate::policy::{CircuitRow, CircuitTemplate, JoinRequest, Policy};
+use crate::finding::{Draft, Report};
+use crate::policy::{CircuitRow, CircuitTemplate, JoinRequest, Policy, Seating};
 use crate::reader::{Node, Table};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -216,11 +216,34 @@ fn misfits(template: &CircuitTemplate, policy: &Policy) -> Vec<Misfit> {
 fn fits(template: &CircuitTemplate, policy: &Policy, plan: &str, site: &str) -> Result<(), String> {
     let addresses = ["192.0.2.1".to_owned()];
     let row = CircuitRow { id: "example", addresses: &addresses, plan, site };
-    let tables = template.fill(&row, "")?;
-    let name = template.name.as_str();
-    let found: Outcome<_> = policy.seat(&JoinRequest { remove: &[], tables: &tables, name });
-    let error = found.findings.into_iter().find(|one| one.severity == codes::Severity::Error);
-    error.map_or(Ok(()), |error| Err(error.message))
+    seats(template, policy, &[row]).map(drop)
+}
+
+/// Lets circuits join a policy with all its places at once, as a running link does.
+///
+/// # Errors
+/// When one of them cannot; then none does, and the text says why.
+pub fn join(
+    template: &CircuitTemplate,
+    policy: &mut Policy,
+    rows: &[CircuitRow<'_>],
+) -> Result<(), String> {
+    let seats = seats(template, policy, rows)?;
+    seats.iter().for_each(|seat| policy.follow(seat));
+    Ok(())
+}
+
+/// Returns the places that circuits would have, or why one of them has none.
+fn seats(
+    template: &CircuitTemplate,
+    policy: &Policy,
+    rows: &[CircuitRow<'_>],
+) -> Result<Vec<Seating>, String> {
+    let tables = rows.iter().map(|row| template.fill(row, "")).collect::<Result<String, _>>()?;
+    let request = JoinRequest { remove: &[], tables: &tables, name: &template.name };
+    let outcome = policy.seat(&request);
+    let error = outcome.findings.into_iter().find(|one| one.severity == codes::Severity::Error);
+    error.map_or(Ok(outcome.plan.unwrap_or_default()), |error| Err(error.message))
 }
 
 /// The template, unless the deployment names one.

@@ -149,6 +149,9 @@ fn follow_a_file() -> Outcome {
     fs::remove_file(scene.path("circuits.csv"))?;
     let lost = await_circuits(&scene, "the loss is told", |all| !all.faults.is_empty())?;
     assert_eq!((lost.known, lost.shaped), (1, 1), "{lost:?}");
+    scene.await_logged("not every circuit of `link` is shaped as it should be: cannot read")?;
+    fs::write(scene.path("circuits.csv"), "id,addresses\nben,192.0.2.9\n")?;
+    scene.await_logged("every circuit of `link` is shaped as it should be again")?;
     scene.stop()?;
     Ok(())
 }
