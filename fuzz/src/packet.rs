@@ -33,7 +33,9 @@ fn check_headers(headers: &Headers, bytes: &[u8]) {
     assert_eq!(headers.ports.is_some(), headers.depth == Depth::Transport);
     assert_eq!(headers.addresses != Addresses::Unknown, headers.depth >= Depth::Network);
     assert!(headers.vlan.is_some() || headers.vlan_inner.is_none(), "an inner tag has an outer");
-    assert!(headers.tcp_flags.is_none() || headers.protocol == Some(Protocol::TCP));
+    assert!(headers.tcp_flags().is_none() || headers.protocol == Some(Protocol::TCP));
+    let is_icmp = matches!(headers.protocol, Some(Protocol::ICMP | Protocol::ICMPV6));
+    assert!(headers.icmp().is_none() || is_icmp && !later);
     assert!(usize::from(headers.link_len) <= bytes.len(), "the headers are within the bytes");
     assert!(headers.unread.is_none() || headers.depth < Depth::Network, "what was read was read");
     assert!(

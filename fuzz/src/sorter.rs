@@ -4,8 +4,8 @@
 //! frames, each behind a byte with its length.
 
 use weir_core::classify::{
-    AltqHash, Classifier, FragmentPolicy, InterfaceId, Match, MatchOrder, PortRange, Prefix, Rule,
-    Spread,
+    AltqHash, Classifier, Details, FlagTest, FragmentPolicy, IcmpTest, InterfaceId, LengthRange,
+    Match, MatchOrder, PortRange, Prefix, Rule, Spread,
 };
 use weir_core::ids::LeafId;
 use weir_core::packet::{Dscp, Ecn, EtherType, Headers, MacAddress, Protocol};
@@ -74,7 +74,7 @@ fn rule(draw: &mut Draw<'_>) -> Rule {
 }
 
 fn condition(draw: &mut Draw<'_>, matches: &mut Match) {
-    match draw.index(14) {
+    match draw.index(15) {
         0 => matches.sources.push(prefix(draw)),
         1 => matches.destinations.push(prefix(draw)),
         2 => matches.protocol = Some(Protocol([6, 17, 58, draw.byte()][draw.index(4)])),
@@ -87,8 +87,20 @@ fn condition(draw: &mut Draw<'_>, matches: &mut Match) {
         10 => matches.ethertype = Some(EtherType([0x0800, 0x86dd, 0x0806][draw.index(3)])),
         11 => matches.source_macs.push(MacAddress([2, 0, 0, 0, 0, draw.byte() & 3])),
         12 => matches.interface = Some(InterfaceId(draw.byte().into())),
+        13 => matches.details = details(draw).boxed(),
         _ => matches.mark = "0x1/0x1".parse().ok().filter(|_| draw.one_in(4)),
     }
+}
+
+fn details(draw: &mut Draw<'_>) -> Details {
+    let mut details = Details::default();
+    match draw.index(4) {
+        0 => details.pcps.push(["0", "7"][draw.index(2)].parse().expect("a priority")),
+        1 => details.tcp_flags.extend(FlagTest::new(draw.byte() & 0x12, 0x12)),
+        2 => details.icmp.push(IcmpTest { number: draw.byte(), code: None }),
+        _ => details.lengths.extend(LengthRange::new(0, draw.wide(0, 65_575) as u32)),
+    }
+    details
 }
 
 fn prefix(draw: &mut Draw<'_>) -> Prefix {

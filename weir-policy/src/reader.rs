@@ -638,6 +638,15 @@ impl<'a> Node<'a> {
     where
         T::Err: Display,
     {
+        self.parsed_by(report, T::from_str)
+    }
+
+    /// Parses text as [`Node::parsed`] does, with this function.
+    pub fn parsed_by<T, E: Display>(
+        &self,
+        report: &mut Report,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
         let Some(text) = self.scalar() else {
             let cure = match self.value {
                 DeValue::Array(_) => "write one value, without `[` and `]`",
@@ -646,7 +655,7 @@ impl<'a> Node<'a> {
             self.wrong_type("a text or a number", cure, report);
             return None;
         };
-        match text.parse() {
+        match parse(&text) {
             Ok(value) => Some(value),
             Err(error) => {
                 let error = error.to_string();

@@ -6,8 +6,11 @@
 //! bytes is what the source's headers said, and the checksum of an IPv4 header is right.
 
 use crate::packets::Content;
+use crate::scenario::link_header;
 use etherparse::{IpNumber, Ipv4Header, Ipv6Header, TcpHeader, UdpHeader};
-use weir_core::packet::{Addresses, Headers, Ports, Protocol};
+use weir_core::packet::{
+    Addresses, Fragment, Headers, IcmpType, Ports, Protocol, TcpFlags, Transport,
+};
 use weir_tcp::{Flags, Segment};
 
 /// Writes the frame of a packet with these headers into `out`: all of a message and of a datagram
@@ -38,6 +41,23 @@ pub fn write(
     let class = marked.unwrap_or(class);
     set_class(&mut out[start..], class);
     out.truncate(length as usize);
+}
+
+/// Returns the headers of one packet of a flow: its length, and the flags of its segment, as
+/// [`write`] writes them.
+pub(crate) fn detailed(headers: &Headers, length: u32, content: &Content) -> Headers {
+    let length = length.saturating_sub(link_header(headers)).min(u16::MAX.into());
+    let has_flags = headers.protocol == Some(Protocol::TCP)
+        && headers.ports.is_some()
+        && !matches!(headers.fragment, Fragment::Later { .. });
+    let transport = match content {
+        Content::Segment(segment) if has_flags => {
+            Transport::Tcp(TcpFlags((segment.flags.0 & 0xff) as u8))
+        }
+        _ if has_flags => Transport::Tcp(TcpFlags::ACK),
+        _ => headers.transport,
+    };
+    Headers { network_len: Some(length), transport, ..*headers }
 }
 
 /// The Ethernet header, with tags.
@@ -88,9 +108,12 @@ fn network(headers: &Headers, length: u32, segment: Option<&Segment>, out: &mut 
     }
 }
 
-/// Writes a UDP header, the TCP header of a segment, or the parts of a TCP header that are known
-/// without a connection. It has no checksum, since there is no payload.
+/// Writes a UDP header, the type of an ICMP message, the TCP header of a segment, or the parts of a
+/// TCP header that are known without a connection. It has no checksum, since there is no payload.
 fn transport(headers: &Headers, length: u16, segment: Option<&Segment>, out: &mut Vec<u8>) {
+    if let Some(IcmpType { number, code }) = headers.icmp() {
+        return out.extend_from_slice(&[number, code, 0, 0]);
+    }
     let Some(ports) = headers.ports else { return };
     if let Some(segment) = segment {
         return out.extend_from_slice(&tcp_header(ports, segment).to_bytes());

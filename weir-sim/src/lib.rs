@@ -15,6 +15,7 @@ mod classes;
 pub mod compare;
 mod connections;
 pub mod conversation;
+mod detailed;
 mod events;
 mod feeds;
 mod figures;

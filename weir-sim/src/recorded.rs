@@ -8,7 +8,7 @@ use crate::scenario::{Jitter, LENGTH_MAX, Scenario, Source, Traffic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::classify::InterfaceId;
-use weir_core::packet::{FlowKey, Fragment, Headers};
+use weir_core::packet::{FlowKey, Headers};
 use weir_core::units::{Duration, Instant};
 use weir_trace::record::{Change, Fate, Head, RecordReader, Step};
 use weir_trace::recorded::{RecordedError, policy_of};
@@ -149,9 +149,7 @@ impl Gathered {
 
     /// Returns the place of the flow with these headers, which is made if there is none.
     fn flow(&mut self, interface: InterfaceId, headers: Headers) -> usize {
-        // The fields that differ between packets of a flow.
-        let headers =
-            Headers { network_len: None, fragment: Fragment::None, tcp_flags: None, ..headers };
+        let headers = headers.in_common();
         let key = (interface.0, headers.flow(FlowKey::Connection), headers.traffic_class);
         let places = self.places.entry(key).or_default();
         let known = places.iter().find(|place| self.sources[**place].headers == headers);

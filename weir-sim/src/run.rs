@@ -11,6 +11,7 @@ use crate::behind::RunningBehind;
 use crate::bins::{BIN_CELLS_MAX, Bins};
 use crate::change::ChangeReport;
 use crate::classes::{ClassSums, phase_start};
+use crate::detailed::Detailed;
 use crate::events::Events;
 use crate::interval::Interval;
 use crate::kinds::{Datagram, Step};
@@ -249,6 +250,8 @@ struct State<'a> {
     lanes: Vec<Lane>,
     /// Of each source of connections: the lane of packets with each codepoint of ECN.
     marked_lanes: Vec<Option<Box<MarkedLanes>>>,
+    /// Where rules test what differs between packets of a flow.
+    detailed: Option<Box<Detailed>>,
     link: LinkMeter,
     /// The bottleneck behind the link.
     behind: Option<Box<RunningBehind>>,
@@ -298,6 +301,7 @@ impl<'a> Run<'a> {
                 meters: vec![SourceMeter::default(); scenario.sources.len()],
                 lanes: lanes(&scenario.sources, &scenario.classifier, |interface| interface),
                 marked_lanes: marked_lanes(&scenario.sources, &scenario.classifier, |it| it),
+                detailed: Detailed::new(&scenario.sources, &scenario.classifier, |it| it),
                 link: LinkMeter::new(leaves, window),
                 behind: behind(scenario, window),
                 delay: scenario.delay,
@@ -445,7 +449,19 @@ impl<'a> Run<'a> {
         let flight = Flight { source, length, connection };
         let handle = self.state.packets.insert(flight);
         let arrival = self.state.lanes[source as usize].arrival(at, handle, length);
+        let arrival = self.detailed(source, &Content::Nothing, arrival);
         self.offer(at, arrival, flight);
+    }
+
+    /// Returns the arrival of a packet where its own headers lead it, if rules test those.
+    #[inline]
+    fn detailed(&mut self, number: u32, content: &Content, arrival: Arrival) -> Arrival {
+        let Some(detailed) = &mut self.state.detailed else { return arrival };
+        let (headers, found) = detailed.find((number, self.scenario), content, arrival);
+        let (host, meter) = (headers.host(found.flow), found.meter);
+        let flow = flow_number(number, &headers, found.flow);
+        let packet = Packet { flow, host, meter, ..arrival.packet };
+        Arrival { leaf: found.leaf, packet, ..arrival }
     }
 
     /// Offers a packet to the link at `at`.
@@ -518,6 +534,7 @@ impl<'a> Run<'a> {
         let interface = |interface| change.interface(interface);
         self.state.lanes = lanes(&scenario.sources, &change.classifier, interface);
         self.state.marked_lanes = marked_lanes(&scenario.sources, &change.classifier, interface);
+        self.state.detailed = Detailed::new(&scenario.sources, &change.classifier, interface);
         self.changes.push(report);
     }
 
@@ -575,9 +592,12 @@ impl<'a> Run<'a> {
             let length = self.state.lanes[source as usize].length(&content);
             let flight = Flight { source, length, connection: number };
             let mark = content.mark().unwrap_or(0);
+            let own =
+                if self.state.detailed.is_some() { content.clone() } else { Content::Nothing };
             let handle = self.state.packets.insert_with(flight, content);
             if side == Side::Sender {
                 let arrival = self.state.marked_lane(source, mark).arrival(at, handle, length);
+                let arrival = self.detailed(source, &own, arrival);
                 self.offer(at, arrival, flight);
             } else {
                 let answered = self.processing[source as usize].done(at);

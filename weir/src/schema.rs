@@ -229,6 +229,7 @@ fn common_class() -> Map<String, Value> {
         "default": { "type": "boolean" },
         "queue": { "$ref": "#/$defs/queue" },
         "police": { "$ref": "#/$defs/police" },
+        "set_dscp": bounded(json!({ "type": ["string", "integer"] }), 0, 63),
         (SHORT_KEY): { "enum": FlowKey::ISOLATION_WORDS },
         "hash": { "enum": ["dstaddr", "srcport", "full", "srcaddr", "srcaddr,dstaddr"] },
         "queues": { "type": "integer", "minimum": 1, "maximum": 2048 },
@@ -314,6 +315,17 @@ fn rule() -> Value {
         "type": "string", "pattern": "^[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}$",
         "examples": ["02:00:5e:10:00:01"],
     });
+    let named = |pattern: &str, examples: Value| {
+        one_or_more(json!({
+            "type": ["string", "integer"], "pattern": pattern, "examples": examples,
+        }))
+    };
+    let flag = "!?[A-Za-z]{3}";
+    let flags = named(&format!("^{flag}(,{flag})*$"), json!(["syn", "ack,!psh"]));
+    keys.insert("tcp_flags".into(), flags);
+    keys.insert("length".into(), named("^[0-9]+(-[0-9]+)? ?B$", json!(["0-100 B", "1500 B"])));
+    let icmp = named("^[0-9A-Za-z-]+(/[0-9]+)?$", json!(["echo-request", 8, "3/4"]));
+    keys.insert("icmp_type".into(), icmp);
     for key in ["src_mac", "dst_mac"] {
         keys.insert(key.into(), one_or_more(station.clone()));
     }
@@ -330,6 +342,7 @@ fn rule() -> Value {
         keys.insert(name.into(), range);
     }
     keys.insert("police".into(), json!({ "$ref": "#/$defs/police" }));
+    keys.insert("set_dscp".into(), scalar(63));
     closed(about::described(keys, about::RULE))
 }
 
@@ -415,7 +428,7 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 /// Header fields of which a rule may list several values, and the largest number of each.
-const LISTED: &[(&str, u32)] = &[("sport", 65_535), ("dport", 65_535), ("dscp", 63)];
+const LISTED: &[(&str, u32)] = &[("sport", 65_535), ("dport", 65_535), ("dscp", 63), ("pcp", 7)];
 /// Other header fields that a rule may test, and the largest number of each.
 const FIELDS: &[(&str, u32)] =
     &[("proto", 255), ("ecn", 3), ("vlan", 4094), ("vlan_inner", 4094), ("ethertype", 65_535)];

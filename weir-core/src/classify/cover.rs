@@ -9,6 +9,7 @@
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::details::{Details, FlagTest, IcmpTest, LengthRange};
 use super::key::{Family, Key};
 use super::marks::MarkTest;
 use super::rule::{InterfaceId, Match, PortRange, Prefix, Rule};
@@ -61,8 +62,9 @@ fn first_cover(tuples: &Tuples, rules: &[Rule], place: u32, inner: &Match) -> Op
     found
 }
 
-/// Returns a packet that the rule accepts; fields that the rule does not test are absent. A rule
-/// covers this one only if it accepts that packet. `None` if the rule accepts no packet.
+/// Returns a packet that the rule accepts, its details aside, which the tables do not test; fields
+/// that the rule does not test are absent. A rule covers this one only if it accepts that packet,
+/// details aside. `None` if the rule accepts no packet.
 pub(super) fn example(matches: &Match) -> Option<(InterfaceId, Headers)> {
     let (v4, v6) = (addresses(matches, Family::V4), addresses(matches, Family::V6));
     let first = |ranges: &[PortRange]| ranges.first().map_or(0, |range| range.first());
@@ -124,6 +126,7 @@ pub fn covers(outer: &Match, inner: &Match) -> bool {
         && covers_ports(&outer.destination_ports, &inner.destination_ports)
         && covers_values(&outer.source_macs, &inner.source_macs)
         && covers_values(&outer.destination_macs, &inner.destination_macs)
+        && covers_details(outer.details.as_deref(), inner.details.as_deref())
         && covers_prefixes(&outer.sources, &inner.sources)
         && covers_prefixes(&outer.destinations, &inner.destinations)
 }
@@ -136,6 +139,18 @@ fn covers_tests<T>(outer: Option<T>, inner: Option<T>, covers: impl Fn(T, T) -> 
 fn covers_ports(outer: &[PortRange], inner: &[PortRange]) -> bool {
     covers_list(outer, inner, |outer, inner| {
         outer.contains(inner.first()) && outer.contains(inner.last())
+    })
+}
+
+fn covers_details(outer: Option<&Details>, inner: Option<&Details>) -> bool {
+    let Some(outer) = outer else { return true };
+    let flags = |outer: &FlagTest, inner: &FlagTest| outer.covers(*inner);
+    let icmp = |outer: &IcmpTest, inner: &IcmpTest| outer.covers(*inner);
+    inner.is_some_and(|inner| {
+        covers_values(&outer.pcps, &inner.pcps)
+            && covers_list(&outer.tcp_flags, &inner.tcp_flags, flags)
+            && covers_list(&outer.icmp, &inner.icmp, icmp)
+            && covers_list(&outer.lengths, &inner.lengths, LengthRange::covers)
     })
 }
 
@@ -198,7 +213,13 @@ pub(super) mod tests {
         let mut few = few.into_iter();
         let mut chances = || few.next().unwrap_or(0);
         let mut chance = || random.chance(1 << 31);
+        let details = Details {
+            pcps: if chance() { vec![] } else { vec!["5".parse().expect("a PCP")] },
+            tcp_flags: if chance() { vec![] } else { vec!["syn".parse().expect("a flag")] },
+            ..Details::default()
+        };
         Match {
+            details: details.boxed().filter(|_| chance() && chance()),
             sources: if chance() { sources } else { vec![] },
             destinations: if chance() { destinations } else { vec![] },
             protocol: chance().then_some(Protocol::UDP),

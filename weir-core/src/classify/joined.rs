@@ -40,6 +40,8 @@ pub(super) struct JoinedRules {
     /// The first pattern that is free; the others follow as a chain.
     free: u32,
     free_count: usize,
+    /// Classes of which a rule has details.
+    detailed: usize,
 }
 
 /// The words of a key.
@@ -83,6 +85,10 @@ impl RuleSet {
     /// Returns the rules in the order in which they were declared.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
+    }
+
+    fn tests_details(&self) -> bool {
+        self.rules.iter().any(|rule| rule.matches.details.is_some())
     }
 }
 
@@ -195,6 +201,7 @@ impl JoinedRules {
             patterns,
             free: 0,
             free_count: capacity,
+            detailed: 0,
         }
     }
 
@@ -244,6 +251,9 @@ impl JoinedRules {
     pub fn replace(&mut self, leaf: LeafId, set: Option<Arc<RuleSet>>) -> Option<Arc<RuleSet>> {
         let place = self.place(leaf)?;
         let before = self.sets[place].take();
+        let detailed = |set: &Arc<RuleSet>| usize::from(set.tests_details());
+        self.detailed -= before.as_ref().map_or(0, detailed);
+        self.detailed += set.as_ref().map_or(0, detailed);
         if let Some(before) = &before {
             before.patterns.iter().for_each(|row| self.remove(place as u32, row));
         }
@@ -252,6 +262,11 @@ impl JoinedRules {
         }
         self.sets[place] = set;
         before
+    }
+
+    /// Returns whether a rule has details.
+    pub fn tests_details(&self) -> bool {
+        self.detailed > 0
     }
 
     /// Returns the target of the first rule that accepts the packet, whose key is `key`, and the

@@ -5,7 +5,8 @@
 //! `sport = "0-65535"` or `vlan = 0`, as `rule.rs` demands.
 //!
 //! Invariant: two packets with the same key satisfy the same rules, those aside that test Ethernet
-//! stations or marks, which are in a key only after [`Key::add_beside`].
+//! stations or marks, which are in a key only after [`Key::add_beside`], and those with details,
+//! for which there is [`Key::add_details`].
 
 use core::net::IpAddr;
 
@@ -53,6 +54,16 @@ impl Key {
         self.addresses[2] = headers.macs.map_or(0, |macs| known(macs.destination));
         self.addresses[3] = headers.mark.into();
         true
+    }
+}
+
+impl Key {
+    /// Adds which of the details of rules the packet satisfies, a bit for each of at most
+    /// [`DETAILS_MAX`], in bits that its fields leave free, for the flow cache; tables do not read
+    /// these bits.
+    pub fn add_details(&mut self, met: u16) {
+        self.fields[0] |= u64::from(met) << DETAILS;
+        self.fields[1] |= u64::from(met >> DETAILS_IN_FIRST) << DETAILS_REST;
     }
 }
 
@@ -238,6 +249,13 @@ const INNER_KNOWN: u64 = 1 << 25;
 const ETHERTYPE: u32 = 26;
 const ETHERTYPE_KNOWN: u64 = 1 << 42;
 const INTERFACE: u32 = 43;
+/// Bound: distinct details of rules for which a key has room; with more, packets do not use the
+/// flow cache.
+pub const DETAILS_MAX: usize = 16;
+/// Where the free bits of both words begin, and how many the first has.
+const DETAILS: u32 = 53;
+const DETAILS_IN_FIRST: u32 = 11;
+const DETAILS_REST: u32 = 59;
 
 /// A packet's ports, protocol and traffic class, and bits for those that it lacks.
 #[derive(Clone, Copy, Debug)]

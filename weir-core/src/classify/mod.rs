@@ -17,6 +17,7 @@
 mod altq_fragments;
 mod checkpoint;
 pub mod cover;
+pub mod details;
 pub mod flow_cache;
 pub mod fragments;
 pub mod hash;
@@ -43,6 +44,7 @@ use crate::packet::{Addresses, FlowKey, Fragment, Headers};
 use crate::parameter::BuildError;
 use crate::units::Instant;
 
+pub use details::{Details, FlagTest, IcmpTest, LengthRange};
 pub use flow_cache::FLOWS_DEFAULT;
 pub use fragments::FragmentLimits;
 pub use hash::{AltqHash, Spread};
@@ -57,7 +59,7 @@ use altq_fragments::AltqFragments;
 use flow_cache::FlowCache;
 use fragments::{FragmentKey, FragmentTable};
 use joined::JoinedRules;
-use key::Key;
+use key::{DETAILS_MAX, Key};
 
 /// Sends packets to leaves.
 #[derive(Clone, Debug)]
@@ -72,8 +74,8 @@ pub struct Classifier {
     default: Target,
     fragments: Fragments,
     flows: Option<FlowCache>,
-    /// Whether a rule tests stations or marks, which keys do not hold.
-    tests_beside: bool,
+    /// Conditions of rules on more than the fields of keys; `None` if no rule has one.
+    beside: Option<Box<Beside>>,
     /// Rules of classes that joined later.
     joined: Option<Box<JoinedRules>>,
 }
@@ -103,6 +105,15 @@ impl Default for ClassifierPlan {
             seed: 0,
         }
     }
+}
+
+/// Conditions of rules on more than the fields of keys.
+#[derive(Clone, Debug)]
+struct Beside {
+    /// Whether one tests stations or marks.
+    stations_or_marks: bool,
+    /// The distinct details of rules.
+    details: Vec<Details>,
 }
 
 #[derive(Clone, Debug)]
@@ -145,7 +156,7 @@ impl Classifier {
             default: default.into(),
             fragments: Fragments::new(plan.fragments),
             flows: cached.then(|| FlowCache::new(plan.flows, plan.seed)),
-            tests_beside: false,
+            beside: None,
             joined: None,
         };
         classifier.replace_rules(rules);
@@ -165,7 +176,7 @@ impl Classifier {
         let (declared, rules): (Vec<u32>, Vec<Rule>) =
             self.order.arrange(rules).into_iter().unzip();
         let in_order = declared.iter().zip(0..).all(|(place, rank)| *place == rank);
-        self.tests_beside = rules.iter().any(|rule| rule.matches.tests_beside());
+        self.beside = Beside::of(&rules);
         self.declared = if in_order { Vec::new() } else { declared };
         let places: Vec<u32>;
         (self.targets, places) = distinct(rules.iter().map(Rule::target));
@@ -205,6 +216,12 @@ impl Classifier {
         self.joined.as_mut()?.replace(leaf, None)
     }
 
+    /// Returns whether a rule has details, so that packets of a flow may go to several leaves.
+    pub fn tests_details(&self) -> bool {
+        let own = self.beside.as_ref().is_some_and(|beside| !beside.details.is_empty());
+        own || self.joined.as_ref().is_some_and(|joined| joined.tests_details())
+    }
+
     /// Returns the most tables that the algorithm looks into for one packet.
     pub fn tables(&self) -> usize {
         self.search.tables()
@@ -232,7 +249,7 @@ impl Classifier {
     #[inline]
     fn by_rules(&mut self, interface: InterfaceId, headers: &Headers) -> Classified {
         let mut key = Key::of(interface, headers);
-        let has_all = !self.tests_beside || key.add_beside(headers);
+        let has_all = self.beside.as_ref().is_none_or(|beside| beside.add(&mut key, headers));
         let found = match &mut self.flows {
             Some(flows) if has_all => {
                 let hash = flows.hash(&key);
@@ -303,6 +320,31 @@ impl Classifier {
                 self.by_rules(interface, &Headers { ports, ..*headers })
             }
         }
+    }
+}
+
+impl Beside {
+    fn of(rules: &[Rule]) -> Option<Box<Beside>> {
+        let stations_or_marks = rules.iter().any(|rule| rule.matches.tests_beside());
+        let mut details: Vec<Details> = Vec::new();
+        for one in rules.iter().filter_map(|rule| rule.matches.details.as_deref()) {
+            // More do not fit into a key, so how many more there are does not matter.
+            if details.len() <= DETAILS_MAX && !details.contains(one) {
+                details.push(one.clone());
+            }
+        }
+        let is_empty = !stations_or_marks && details.is_empty();
+        (!is_empty).then(|| Box::new(Beside { stations_or_marks, details }))
+    }
+
+    /// Adds to a key what rules test beside its fields; returns false if it has no room for that.
+    fn add(&self, key: &mut Key, headers: &Headers) -> bool {
+        if self.stations_or_marks && !key.add_beside(headers) || self.details.len() > DETAILS_MAX {
+            return false;
+        }
+        let met = self.details.iter().map(|details| details.accepts(headers));
+        key.add_details(met.rev().fold(0, |bits, met| bits << 1 | u16::from(met)));
+        true
     }
 }
 

@@ -4,12 +4,14 @@
 //! or of a later fragment, addresses of an ARP frame. An absent condition is always satisfied. Only
 //! [`VlanTest::Untagged`] demands that a field is absent; a packet without a mark has mark 0.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
+use super::details::Details;
 use super::hash::Spread;
 use super::marks::MarkTest;
 use super::services::service_port;
@@ -100,6 +102,8 @@ pub struct Match {
     pub destination_macs: Vec<MacAddress>,
     /// The mark that a firewall gave the packet.
     pub mark: Option<MarkTest>,
+    /// Conditions that few rules have.
+    pub details: Option<Box<Details>>,
 }
 
 impl Match {
@@ -115,6 +119,7 @@ impl Match {
             && any_is(&self.source_macs, headers.macs.map(|macs| macs.source))
             && any_is(&self.destination_macs, headers.macs.map(|macs| macs.destination))
             && self.mark.is_none_or(|mark| mark.accepts(headers.mark))
+            && self.details.as_ref().is_none_or(|details| details.accepts(headers))
     }
 
     /// Returns whether a condition tests ports, so that no later fragment can satisfy it by itself.
@@ -122,12 +127,18 @@ impl Match {
         !self.source_ports.is_empty() || !self.destination_ports.is_empty()
     }
 
+    /// Returns whether a condition tests what the transport header has: ports, TCP's flags, the
+    /// type of a message.
+    pub fn needs_transport(&self) -> bool {
+        self.needs_ports() || self.details.as_ref().is_some_and(|details| details.needs_transport())
+    }
+
     /// Returns whether a condition tests Ethernet stations.
     pub fn tests_macs(&self) -> bool {
         !self.source_macs.is_empty() || !self.destination_macs.is_empty()
     }
 
-    /// Returns whether a condition tests what keys and tables do not hold.
+    /// Returns whether a condition tests stations or marks, which keys and tables do not hold.
     pub fn tests_beside(&self) -> bool {
         self.tests_macs() || self.mark.is_some()
     }

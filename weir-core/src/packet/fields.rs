@@ -277,6 +277,39 @@ impl fmt::Display for VlanId {
     }
 }
 
+/// The priority code point of a VLAN tag, 0..=7 (IEEE 802.1Q).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Pcp(u8);
+
+impl Pcp {
+    /// Returns the number, 0..=7.
+    pub fn code(self) -> u8 {
+        self.0
+    }
+}
+
+impl FromStr for Pcp {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<Pcp, FieldError> {
+        match decimal(text, PCP_MAX) {
+            Some(code) => Ok(Pcp(code as u8)),
+            None => Err(FieldError::new(
+                "PCP",
+                text,
+                "is not a number in 0..=7",
+                "write the priority in the VLAN tag, such as 5",
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Pcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// The protocol that an Ethernet frame carries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EtherType(pub u16);
@@ -368,6 +401,7 @@ fn named(f: &mut fmt::Formatter<'_>, names: Names, number: u16) -> fmt::Result {
 
 const DSCP_MAX: u8 = 63;
 const VLAN_ID_MAX: u16 = 4094;
+const PCP_MAX: u16 = 7;
 /// Errors show this much of a value: enough to recognise it, and short for a hostile one.
 const VALUE_CHARS_MAX: usize = 64;
 

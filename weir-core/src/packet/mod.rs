@@ -20,7 +20,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use checksum::Checksum;
 pub use encapsulation::MPLS_LABELS_MAX;
-pub use fields::{Dscp, Ecn, EtherType, FieldError, Protocol, VlanId};
+pub use fields::{Dscp, Ecn, EtherType, FieldError, Pcp, Protocol, VlanId};
 pub use flow::{FlowKey, Host};
 pub use link::{FRAME_RELAY_ADDRESS_MAX, LinkType, NFLOG_ATTRIBUTES_MAX};
 pub use mac::{MacAddress, Macs};
@@ -56,8 +56,8 @@ pub struct Headers {
     pub protocol: Option<Protocol>,
     /// The byte that holds DSCP and ECN (IPv4 TOS, IPv6 traffic class).
     pub traffic_class: Option<u8>,
-    /// The flags of TCP; `None` for other protocols and later fragments.
-    pub tcp_flags: Option<TcpFlags>,
+    /// The part of the transport header that rules may test beside ports.
+    pub transport: Transport,
     /// The stations of an Ethernet frame. For every packet the parser copies twelve bytes more, for
     /// rules that few policies have; but without these no rule can name a device.
     pub macs: Option<Macs>,
@@ -88,7 +88,7 @@ impl Headers {
         vlan_inner: None,
         protocol: None,
         traffic_class: None,
-        tcp_flags: None,
+        transport: Transport::Unknown,
         macs: None,
         mark: 0,
         link_len: 0,
@@ -118,9 +118,35 @@ impl Headers {
         Headers { vlan: Some(tag), vlan_inner: self.vlan, ..self }
     }
 
+    /// Returns what all packets of a flow have in common: length, place in a datagram and TCP's
+    /// flags are unknown.
+    pub fn in_common(self) -> Headers {
+        let transport = match self.transport {
+            Transport::Icmp(found) => Transport::Icmp(found),
+            Transport::Tcp(_) | Transport::Unknown => Transport::Unknown,
+        };
+        Headers { network_len: None, fragment: Fragment::None, transport, ..self }
+    }
+
     /// The DiffServ code point.
     pub fn dscp(&self) -> Option<Dscp> {
         self.traffic_class.map(Dscp::of_traffic_class)
+    }
+
+    /// The flags of TCP; `None` for other protocols and later fragments.
+    pub fn tcp_flags(&self) -> Option<TcpFlags> {
+        match self.transport {
+            Transport::Tcp(flags) => Some(flags),
+            _ => None,
+        }
+    }
+
+    /// The type of an ICMP message; `None` for other protocols and later fragments.
+    pub fn icmp(&self) -> Option<IcmpType> {
+        match self.transport {
+            Transport::Icmp(found) => Some(found),
+            _ => None,
+        }
     }
 
     /// The congestion notification field.
@@ -185,6 +211,17 @@ pub struct Ports {
     pub source: u16,
     /// The port of the receiver.
     pub destination: u16,
+}
+
+/// The part of a transport header that depends on the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// Another protocol, a later fragment, or cut short.
+    Unknown,
+    /// The flags of TCP.
+    Tcp(TcpFlags),
+    /// The type of an ICMP message, of IPv4 or IPv6.
+    Icmp(IcmpType),
 }
 
 /// A packet's place in a fragmented datagram, with the datagram's identification (16 bits in IPv4,
@@ -259,4 +296,13 @@ impl TcpFlags {
     pub fn contains(self, flags: TcpFlags) -> bool {
         self.0 & flags.0 == flags.0
     }
+}
+
+/// The type and the code of an ICMP message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IcmpType {
+    /// The number of the type; those of IPv4 and IPv6 differ.
+    pub number: u8,
+    /// The subject of the message, among those of its type.
+    pub code: u8,
 }

@@ -7,8 +7,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::link::{self, Next};
 use super::{
-    Addresses, Depth, EtherType, Fragment, Headers, LinkType, Macs, Ports, Protocol, TcpFlags,
-    Unread, VlanTag, encapsulation,
+    Addresses, Depth, EtherType, Fragment, Headers, IcmpType, LinkType, Macs, Ports, Protocol,
+    TcpFlags, Transport, Unread, VlanTag, encapsulation,
 };
 
 impl Headers {
@@ -216,13 +216,20 @@ fn extension_len(kind: Protocol, length_byte: u8) -> usize {
 
 fn transport(headers: &mut Headers, segment: &[u8]) -> Option<()> {
     let protocol = headers.protocol?;
-    if matches!(headers.fragment, Fragment::Later { .. }) || !protocol.has_ports() {
+    if matches!(headers.fragment, Fragment::Later { .. }) {
+        return Some(());
+    }
+    if !protocol.has_ports() {
+        if matches!(protocol, Protocol::ICMP | Protocol::ICMPV6) {
+            let &[number, code] = segment.first_chunk()?;
+            headers.transport = Transport::Icmp(IcmpType { number, code });
+        }
         return Some(());
     }
     headers.ports = Some(Ports { source: be16(segment, 0)?, destination: be16(segment, 2)? });
     headers.depth = Depth::Transport;
     if protocol == Protocol::TCP {
-        headers.tcp_flags = Some(TcpFlags(*segment.get(13)?));
+        headers.transport = Transport::Tcp(TcpFlags(*segment.get(13)?));
     }
     Some(())
 }

@@ -110,6 +110,34 @@ impl MeterPlan {
         Self { meter, params, actions: Vec::new() }
     }
 
+    /// Gives this code point to packets that would go on as they are.
+    pub fn marking(mut self, dscp: Dscp) -> Self {
+        let descriptor = METERS.iter().find(|row| row.keyword == self.meter);
+        for (name, default) in descriptor.map_or(&[][..], |row| row.outcomes) {
+            if self.action(name, *default) == Action::Pass {
+                self.actions.retain(|row| row.0 != *name);
+                self.actions.push((name, Action::Mark(dscp)));
+            }
+        }
+        self
+    }
+
+    /// Returns the code point that every packet gets, if that is all that happens to packets.
+    pub fn marks_all(&self) -> Option<Dscp> {
+        let descriptor = METERS.iter().find(|row| row.keyword == self.meter)?;
+        let &[(name, default)] = descriptor.outcomes else { return None };
+        match self.action(name, default) {
+            Action::Mark(dscp) => Some(dscp),
+            Action::Pass | Action::Drop => None,
+        }
+    }
+
+    /// Returns whether two plans of it may be one meter: it remembers nothing of packets.
+    pub fn is_stateless(&self) -> bool {
+        let descriptor = METERS.iter().find(|row| row.keyword == self.meter);
+        descriptor.is_some_and(|row| row.parameters.is_empty())
+    }
+
     /// Returns the action of the outcome `name`, whose default is `default`.
     fn action(&self, name: &str, default: Action) -> Action {
         self.actions.iter().find(|row| row.0 == name).map_or(default, |row| row.1)
@@ -263,6 +291,7 @@ meters! {
     tbmeter::TbMeter,
     trtcm::TrTcm,
     tswtcm::TswTcm,
+    unmetered::Unmetered,
 }
 
 fn unknown_meter(keyword: &str) -> BuildError {
@@ -344,6 +373,30 @@ mod tests {
             let judgement = police.judge(Instant::ZERO, LeafId(leaf), own, packet);
             assert_eq!(judgement, expected, "row {row}");
         }
+    }
+
+    #[test]
+    fn a_code_point_takes_the_place_of_passing() {
+        let ef = Dscp::new(46).expect("six bits");
+        let marks = |plan: &MeterPlan| {
+            let outcomes = [("in", Action::Pass), ("out", Action::Drop)];
+            outcomes.map(|(name, default)| plan.action(name, default))
+        };
+        let rows = [
+            (Action::Drop, [Action::Mark(ef), Action::Drop]),
+            (Action::Pass, [Action::Mark(ef), Action::Mark(ef)]),
+            (
+                Action::Mark(Dscp::of_traffic_class(0)),
+                [Action::Mark(ef), Action::Mark(Dscp::of_traffic_class(0))],
+            ),
+        ];
+        for (out, wanted) in rows {
+            let plan = plan(out).marking(ef);
+            assert_eq!(marks(&plan), wanted, "{out}");
+            assert_eq!((plan.marks_all(), plan.is_stateless()), (None, false));
+        }
+        let all = MeterPlan::mark_all(ef);
+        assert_eq!((all.marks_all(), all.is_stateless()), (Some(ef), true));
     }
 
     #[test]

@@ -8,14 +8,14 @@ use std::net::IpAddr;
 
 use frames::{Draws, Frame, frame};
 use weir_core::classify::{
-    AltqHash, CLASSIFIERS, Classified, Classifier, ClassifierPlan, FragmentPolicy, InterfaceId,
-    MarkTest, Match, MatchOrder, PortRange, Prefix, Reason, Rule, RuleSet, Spread, Target,
-    VlanTest,
+    AltqHash, CLASSIFIERS, Classified, Classifier, ClassifierPlan, Details, FragmentPolicy,
+    IcmpTest, InterfaceId, MarkTest, Match, MatchOrder, PortRange, Prefix, Reason, Rule, RuleSet,
+    Spread, Target, VlanTest,
 };
 use weir_core::ids::LeafId;
 use weir_core::packet::{
-    Addresses, Dscp, Ecn, EtherType, FlowKey, Fragment, Headers, MacAddress, Macs, Ports, Protocol,
-    VlanTag,
+    Addresses, Dscp, Ecn, EtherType, FlowKey, Fragment, Headers, IcmpType, MacAddress, Macs, Ports,
+    Protocol, TcpFlags, Transport, VlanTag,
 };
 use weir_core::units::{Duration, Instant};
 
@@ -96,6 +96,20 @@ fn random_match(random: &mut Draws) -> Match {
         mark: some(random, 8, |random| {
             random.pick(&["0", "3", "0x3/0xf", "0x13", "0x1/0x1", "0/0"]).parse().expect("a mark")
         }),
+        details: some(random, 15, random_details).and_then(Details::boxed),
+    }
+}
+
+/// Draws details of few values: a key has room for some sets of rules and not for others.
+fn random_details(random: &mut Draws) -> Details {
+    let icmp = |random: &mut Draws| {
+        IcmpTest::parse(Protocol::ICMP, random.pick(&["8", "3/1", "3"])).expect("a type")
+    };
+    Details {
+        pcps: few(random, 30, |random| is(random.pick(&["0", "5", "7"]))),
+        tcp_flags: few(random, 40, |random| is(random.pick(&["syn", "syn,!ack", "ack", "!psh"]))),
+        icmp: few(random, 15, icmp),
+        lengths: few(random, 40, |random| is(random.pick(&["0-100 B", "40 B", "100-1500 B"]))),
     }
 }
 
@@ -181,6 +195,13 @@ fn random_packet(random: &mut Draws, rules: &[Rule]) -> (InterfaceId, Headers) {
         traffic_class: random.chance(95).then_some(dscp << 2 | ecn),
         macs: random.chance(90).then_some(macs),
         mark: random.pick(&[0, 0, 3, 0x13, 0x23]),
+        network_len: random.pick(&[None, Some(40), Some(40), Some(100), Some(1500)]),
+        transport: match protocol.0 {
+            _ if portless && protocol.has_ports() => Transport::Unknown,
+            TCP => Transport::Tcp(TcpFlags(random.pick(&[0x02, 0x12, 0x10, 0x18]))),
+            1 => Transport::Icmp(IcmpType { number: random.pick(&[3, 8]), code: 1 }),
+            _ => Transport::Unknown,
+        },
         ..Headers::UNKNOWN
     };
     (target.interface.unwrap_or(InterfaceId(random.below(3) as u16)), headers)
@@ -251,7 +272,7 @@ fn again(random: &mut Draws, packet: (InterfaceId, Headers)) -> (InterfaceId, He
         return packet;
     }
     let fragment = Fragment::Later { id, more: random.chance(60) };
-    (interface, Headers { fragment, ports: None, ..headers })
+    (interface, Headers { fragment, ports: None, transport: Transport::Unknown, ..headers })
 }
 
 /// Adds, removes, swaps or replaces rules.
@@ -776,6 +797,35 @@ fn a_flow_cache_tells_marks_apart() {
     for (mark, leaf) in [(0, DEFAULT), (7, LeafId(1)), (8, DEFAULT), (7, LeafId(1)), (0, DEFAULT)] {
         let found = classifier.classify(Instant::ZERO, InterfaceId(0), &Headers { mark, ..known });
         assert_eq!(found.leaf, leaf, "{mark}");
+    }
+}
+
+/// As for marks: packets of one flow that differ in their details only, twice each; with more
+/// details than a key has room for as well.
+#[test]
+fn a_flow_cache_tells_details_apart() {
+    let lengths = |text: &str| Details { lengths: vec![is(text)], ..Details::default() };
+    let syn = Details { tcp_flags: vec![is("syn")], ..Details::default() };
+    let rule = |details: Details, leaf| {
+        matched(Match { details: details.boxed(), ..Match::default() }, leaf)
+    };
+    for more in [0, 13, 14, 40] {
+        let others = (0..more).map(|at| rule(lengths(&format!("{} B", 2000 + at)), 100 + at));
+        let own = [rule(syn.clone(), 1), rule(lengths("0-100 B"), 2), rule(lengths("1500 B"), 3)];
+        let plan = ClassifierPlan { flows: 64, ..ClassifierPlan::default() };
+        let rules = others.chain(own).collect();
+        let mut classifier = Classifier::build(rules, DEFAULT, &plan).expect("registered");
+        let six = frame(TCP, ("2001:db8::1", 5), ("2001:db8::2", 6));
+        for packet in [frame(TCP, ("10.0.0.1", 5), ("10.0.0.2", 6)), six] {
+            let known = Headers::parse_ethernet(&packet.bytes());
+            let rows = [(0x02, 40, 1), (0x10, 40, 2), (0x10, 1500, 3), (0x10, 101, 9999)];
+            for (flags, length, leaf) in rows.into_iter().chain(rows) {
+                let (transport, network_len) = (Transport::Tcp(TcpFlags(flags)), Some(length));
+                let headers = Headers { transport, network_len, ..known };
+                let found = classifier.classify(Instant::ZERO, InterfaceId(0), &headers);
+                assert_eq!(found.leaf, LeafId(leaf), "{more} more: {flags:#x}, {length} B");
+            }
+        }
     }
 }
 

@@ -30,7 +30,8 @@ fn line(headers: &Headers) -> String {
     words.extend(ends.map(|(source, destination)| format!("{source}>{destination}")));
     words.extend(headers.protocol.map(|protocol| protocol.to_string()));
     words.extend(headers.ports.map(|ports| format!("{}>{}", ports.source, ports.destination)));
-    words.extend(headers.tcp_flags.map(|flags| format!("flags{:#x}", flags.0)));
+    words.extend(headers.tcp_flags().map(|flags| format!("flags{:#x}", flags.0)));
+    words.extend(headers.icmp().map(|found| format!("type{}/{}", found.number, found.code)));
     match headers.fragment {
         Fragment::None => {}
         Fragment::First(id) => words.push(format!("first{id}")),
@@ -78,11 +79,11 @@ fn whole_packets_show_every_field() {
 #[test]
 fn protocols_without_ports_stop_at_the_network() {
     let v4 = "network ipv4 cs0 not-ect 10.0.0.1>10.0.0.2";
-    for (protocol, name) in [(1, "icmp"), (47, "gre"), (50, "esp"), (253, "253")] {
+    for (protocol, name) in [(1, "icmp type19/136"), (47, "gre"), (50, "esp"), (253, "253")] {
         check_frame(Frame { protocol, ..udp4() }, &format!("{v4} {name} 44B +14"));
     }
     let v6 = "network ipv6 cs0 not-ect 2001:db8::1>2001:db8::2";
-    check_frame(Frame { protocol: 58, ..udp6() }, &format!("{v6} icmpv6 64B +14"));
+    check_frame(Frame { protocol: 58, ..udp6() }, &format!("{v6} icmpv6 type19/136 64B +14"));
     check_frame(Frame { protocol: 59, ..udp6() }, &format!("{v6} 59 64B +14"));
 }
 

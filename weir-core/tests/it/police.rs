@@ -12,15 +12,20 @@ use weir_core::units::{Bytes, Instant, Rate};
 /// The example of the source, 1 Mbit/s and 3000 bytes, at 0, 0, 0 and 12 ms, in a class of 1
 /// Gbit/s. Returns the verdicts and the departures.
 fn run(out: &str, own: Option<MeterId>) -> (Vec<Verdict>, Vec<Departure>) {
-    let class = ClassSpec { name: "all".to_owned(), parent: None, params: Params::new() };
-    let rate = Rate::new(1_000_000_000).expect("not zero");
-    let tree = Tree::new(rate, Bytes::new(1514), Params::new(), vec![class]).expect("a tree");
-    let mut plan = LinkPlan::new("fifo", tree);
     let params = Params::new()
         .with("rate", "1 Mbit/s".parse().expect("a rate"))
         .with("depth", "3000 B".parse().expect("a size"));
     let actions = vec![("out", out.parse().expect("an action"))];
-    plan.meters = vec![MeterPlan { meter: "tbmeter", params, actions }];
+    run_by(MeterPlan { meter: "tbmeter", params, actions }, own)
+}
+
+/// The same packets by this meter.
+fn run_by(meter: MeterPlan, own: Option<MeterId>) -> (Vec<Verdict>, Vec<Departure>) {
+    let class = ClassSpec { name: "all".to_owned(), parent: None, params: Params::new() };
+    let rate = Rate::new(1_000_000_000).expect("not zero");
+    let tree = Tree::new(rate, Bytes::new(1514), Params::new(), vec![class]).expect("a tree");
+    let mut plan = LinkPlan::new("fifo", tree);
+    plan.meters = vec![meter];
     plan.leaf_meters = vec![MeterId::from_index(0)];
     let mut link = plan.build().expect("builds");
     let (mut verdicts, mut departures) = (Vec::new(), Vec::new());
@@ -41,6 +46,18 @@ fn run(out: &str, own: Option<MeterId>) -> (Vec<Verdict>, Vec<Departure>) {
     link.take_dropped(&mut |_| dropped += 1);
     assert_eq!((leaf.offered.packets, policed.packets), (4, dropped));
     (verdicts, departures)
+}
+
+#[test]
+fn without_a_meter_every_packet_leaves_with_the_mark_and_its_ecn_field() {
+    for (text, written) in [("mark cs1", Some(8 << 2 | 1)), ("mark cs0", None), ("pass", None)] {
+        let actions = vec![("all", text.parse().expect("an action"))];
+        let meter = MeterPlan { meter: "unmetered", params: Params::new(), actions };
+        let (verdicts, departures) = run_by(meter, None);
+        assert_eq!(verdicts, [Verdict::Queued; 4], "{text}");
+        let marks: Vec<_> = departures.iter().map(|packet| packet.mark.written()).collect();
+        assert_eq!(marks, [written; 4], "{text}");
+    }
 }
 
 #[test]

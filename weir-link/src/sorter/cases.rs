@@ -2,12 +2,13 @@
 //!
 //! A frame is plain IPv4, plain IPv6 or of another ethertype, and each rule becomes a [`Case`] for
 //! each of these. On plain frames every condition but that on a mark can be tested, so a case is
-//! exact or leads to ring 0. A field that the frame lacks has a number of its own, beyond those
-//! that the field can have.
+//! exact or leads to ring 0. The length is the one in the header: a super-packet has its own,
+//! although Weir may classify its segments. A field that the frame lacks has a number of its own,
+//! beyond those that the field can have.
 
-use weir_core::classify::{InterfaceId, Match, PortRange, Prefix, VlanTest};
+use weir_core::classify::{Details, InterfaceId, Match, PortRange, Prefix, VlanTest};
 use weir_core::ids::LeafId;
-use weir_core::packet::{EtherType, MacAddress};
+use weir_core::packet::{EtherType, MacAddress, TcpFlags};
 
 use super::ranges::Ranges;
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,8 @@ pub(super) enum Field {
     Vlan,
     /// The VLAN of the inner tag, or [`NO_TAG`].
     VlanInner,
+    /// The priority of the only or outer tag, or [`NO_PCP`].
+    Pcp,
     /// The ethertype behind the tags.
     EtherType,
     /// The transport protocol, by its number.
@@ -43,6 +46,12 @@ pub(super) enum Field {
     Dscp,
     /// The congestion notification field.
     Ecn,
+    /// The length in the IP header: of the packet in IPv4, or 0 if unknown; of the payload in IPv6.
+    Length,
+    /// The flags of TCP, or [`NO_FLAGS`].
+    TcpFlags,
+    /// The type of an ICMP message and behind it, in eight bits, the code; or [`NO_ICMP`].
+    Icmp,
     /// The source port, or [`NO_PORT`].
     SourcePort,
     /// The destination port, or [`NO_PORT`].
@@ -70,6 +79,12 @@ impl Field {
 
 /// The number of a tag that a frame lacks.
 pub(super) const NO_TAG: u32 = 0x1000;
+/// The priority of a tag that a frame lacks.
+pub(super) const NO_PCP: u32 = 8;
+/// The flags of a packet that lacks them.
+pub(super) const NO_FLAGS: u32 = 0x100;
+/// The type of a packet that is no message of ICMP.
+pub(super) const NO_ICMP: u32 = 0x1_0000;
 /// The number of a port that a packet lacks.
 pub(super) const NO_PORT: u32 = 0x1_0000;
 
@@ -148,9 +163,10 @@ fn tests_ip(matches: &Match) -> bool {
     !matches.sources.is_empty()
         || !matches.destinations.is_empty()
         || matches.protocol.is_some()
-        || matches.needs_ports()
+        || matches.needs_transport()
         || !matches.dscps.is_empty()
         || matches.ecn.is_some()
+        || matches.details.as_ref().is_some_and(|details| !details.lengths.is_empty())
 }
 
 fn link(matches: &Match) -> Conditions {
@@ -162,7 +178,10 @@ fn link(matches: &Match) -> Conditions {
     ];
     let listed = lists.into_iter().filter(|(_, list)| !list.is_empty());
     let macs = listed.map(|(field, list)| (field, Ranges::of(list.iter().map(mac))));
-    vlan.into_iter().chain(inner).chain(macs).collect()
+    let pcps = matches.details.as_ref().map_or(&[][..], |details| &details.pcps);
+    let pcp = Ranges::of(pcps.iter().map(|pcp| single(pcp.code())));
+    let pcp = (!pcps.is_empty()).then_some((Field::Pcp, pcp));
+    vlan.into_iter().chain(inner).chain(pcp).chain(macs).collect()
 }
 
 fn ip(matches: &Match, family: Family) -> Conditions {
@@ -177,6 +196,7 @@ fn ip(matches: &Match, family: Family) -> Conditions {
     if let Some(ecn) = matches.ecn {
         found.push((Field::Ecn, Ranges::one(ecn as u8)));
     }
+    found.extend(matches.details.iter().flat_map(|details| of_details(details, family)));
     let ports = [
         (Field::SourcePort, &matches.source_ports),
         (Field::DestinationPort, &matches.destination_ports),
@@ -189,6 +209,34 @@ fn ip(matches: &Match, family: Family) -> Conditions {
     for (field, list) in addresses.into_iter().filter(|(_, list)| !list.is_empty()) {
         let of_family = |prefix: &&Prefix| prefix.network().is_ipv4() == (family == Family::V4);
         found.push((field, Ranges::of(list.iter().filter(of_family).map(block))));
+    }
+    found
+}
+
+fn of_details(details: &Details, family: Family) -> Conditions {
+    let mut found = Vec::new();
+    if !details.lengths.is_empty() {
+        // A length of 0 in IPv4 is unknown.
+        let (least, before) = if family == Family::V6 { (40, 40) } else { (1, 0) };
+        let most = u32::from(u16::MAX) + before;
+        let seen = details.lengths.iter().filter_map(|range| {
+            let (first, last) = (range.first().max(least), range.last().min(most));
+            (first <= last).then(|| ((first - before).into(), (last - before).into()))
+        });
+        found.push((Field::Length, Ranges::of(seen)));
+    }
+    if !details.tcp_flags.is_empty() {
+        let accepts = |flags: &u8| details.tcp_flags.iter().any(|it| it.accepts(TcpFlags(*flags)));
+        let flags = (0..=u8::MAX).filter(accepts).map(single);
+        found.push((Field::TcpFlags, Ranges::of(flags)));
+    }
+    if !details.icmp.is_empty() {
+        let messages = details.icmp.iter().map(|test| {
+            let first = u128::from(test.number) << 8;
+            let codes = test.code.map_or((0, u8::MAX), |code| (code, code));
+            (first | u128::from(codes.0), first | u128::from(codes.1))
+        });
+        found.push((Field::Icmp, Ranges::of(messages)));
     }
     found
 }

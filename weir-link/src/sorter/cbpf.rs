@@ -12,15 +12,15 @@
 
 use weir_core::packet::{EtherType, Protocol};
 
-use super::cases::{Family, Field, NO_PORT, NO_TAG};
-use super::graph::{Goal, Graph, Node};
+use super::cases::{Family, Field, NO_FLAGS, NO_ICMP, NO_PCP, NO_PORT, NO_TAG};
+use super::graph::{Goal, Graph, Node, Reads};
 use super::search::{Branches, Test};
 use super::{FRAGMENT, FRAGMENT_OFFSET, Later, PORTED, UNSEEN};
 use weir_host::uapi::classic::*;
 
 /// Returns the program, whatever its length.
 pub(super) fn assemble(graphs: &[Graph; 3], later: Later) -> Vec<libc::sock_filter> {
-    let mut code = Code::default();
+    let mut code = Code { reads: Reads::of(graphs), ..Code::default() };
     if graphs.iter().all(|graph| graph.start == Goal::Ring(0)) {
         return vec![statement(RETURN, 0)];
     }
@@ -56,6 +56,7 @@ struct Code {
     nodes: Vec<Label>,
     /// The label of each graph's first node.
     starts: Vec<Label>,
+    reads: Reads,
 }
 
 impl Branches for Code {
@@ -128,6 +129,9 @@ impl Code {
         self.op(LOAD_WORD, PACKET_TYPE);
         self.leave(JUMP_EQUAL, libc::PACKET_OUTGOING.into(), OUT);
         self.set(Slot::VlanInner, NO_TAG);
+        if self.reads.pcp {
+            self.set(Slot::Pcp, NO_PCP);
+        }
         self.tags();
         // Stored on every path, since the kernel checks that what is loaded was stored.
         self.op(STORE, Slot::EtherType as u32);
@@ -161,6 +165,7 @@ impl Code {
         self.op(LOAD_WORD, VLAN_TAG);
         self.op(AND, VLAN_MASK);
         self.op(STORE, Slot::Vlan as u32);
+        self.priority(LOAD_WORD, VLAN_TAG);
         self.op(LOAD_HALF, LINK + 12);
         self.unless_tag(done);
         self.tag(0, Slot::VlanInner);
@@ -170,10 +175,20 @@ impl Code {
         self.set(Slot::Vlan, NO_TAG);
         self.op(LOAD_HALF, LINK + 12);
         self.unless_tag(done);
+        self.priority(LOAD_HALF, 0);
         self.tag(0, Slot::Vlan);
         self.unless_tag(done);
         self.tag(4, Slot::VlanInner);
         self.here(done);
+    }
+
+    /// Stores the priority of the tag that this loads, if a decision reads it; A is lost.
+    fn priority(&mut self, load: u16, at: u32) {
+        if self.reads.pcp {
+            self.op(load, at);
+            self.op(SHIFT_RIGHT, PRIORITY_SHIFT);
+            self.op(STORE, Slot::Pcp as u32);
+        }
     }
 
     /// Goes to `done` if A is no ethertype of a tag.
@@ -211,23 +226,76 @@ impl Code {
         self.op(LOAD_BYTE_X, 9);
         self.op(STORE, Slot::Protocol as u32);
         self.ipv4_lengths();
-        let portless = self.label();
+        self.no_transport();
+        let [portless, unread] = [self.label(), self.label()];
         self.op(LOAD_HALF_X, 6);
         match later {
             Later::Unknown => self.leave(JUMP_ANY_BIT, FRAGMENT, OUT),
-            Later::Portless => self.leave(JUMP_ANY_BIT, FRAGMENT_OFFSET, Target::To(portless)),
+            Later::Portless => self.leave(JUMP_ANY_BIT, FRAGMENT_OFFSET, Target::To(unread)),
         }
         self.unless_ported(portless);
         self.op(LOAD_SLOT, Slot::PayloadLen as u32);
         self.need(JUMP_AT_LEAST, 4, OUT);
-        self.op(LOAD_SLOT, Slot::HeaderLen as u32);
-        self.op(ADD_X, 0);
-        self.op(KEEP_X, 0);
+        self.behind_ipv4();
         self.ports(0);
+        self.flags((LOAD_SLOT, Slot::PayloadLen as u32), 0);
         self.op(LOAD_X_SLOT, Slot::Network as u32);
         self.go(graph);
         self.here(portless);
+        if self.reads.icmp {
+            self.need_icmp((LOAD_SLOT, Slot::PayloadLen as u32), unread);
+            self.behind_ipv4();
+            self.op(LOAD_HALF_X, 0);
+            self.op(STORE, Slot::Icmp as u32);
+            self.op(LOAD_X_SLOT, Slot::Network as u32);
+        }
+        self.here(unread);
         self.no_ports(graph);
+    }
+
+    /// Moves X from the header of IPv4 to what is behind it.
+    fn behind_ipv4(&mut self) {
+        self.op(LOAD_SLOT, Slot::HeaderLen as u32);
+        self.op(ADD_X, 0);
+        self.op(KEEP_X, 0);
+    }
+
+    /// Stores that neither flags nor the type of a message are known.
+    fn no_transport(&mut self) {
+        if self.reads.tcp_flags {
+            self.set(Slot::TcpFlags, NO_FLAGS);
+        }
+        if self.reads.icmp {
+            self.set(Slot::Icmp, NO_ICMP);
+        }
+    }
+
+    /// Stores the flags of a segment at `at` from X, if it is one of TCP, is as long as to have
+    /// them, and a decision reads them; `length` loads its length.
+    fn flags(&mut self, (length, slot): (u16, u32), at: u32) {
+        if !self.reads.tcp_flags {
+            return;
+        }
+        let done = self.label();
+        self.op(LOAD_SLOT, Slot::Protocol as u32);
+        self.need(JUMP_EQUAL, Protocol::TCP.0.into(), Target::To(done));
+        self.op(length, slot);
+        self.need(JUMP_AT_LEAST, FLAGS_END, Target::To(done));
+        self.op(LOAD_BYTE_X, at + FLAGS_END - 1);
+        self.op(STORE, Slot::TcpFlags as u32);
+        self.here(done);
+    }
+
+    /// Goes to `unread` unless the packet is a message of ICMP with a type and a code; `length`
+    /// loads the length of the message.
+    fn need_icmp(&mut self, (length, slot): (u16, u32), unread: Label) {
+        let is_icmp = self.label();
+        self.op(LOAD_SLOT, Slot::Protocol as u32);
+        self.leave(JUMP_EQUAL, Protocol::ICMP.0.into(), Target::To(is_icmp));
+        self.need(JUMP_EQUAL, Protocol::ICMPV6.0.into(), Target::To(unread));
+        self.here(is_icmp);
+        self.op(length, slot);
+        self.need(JUMP_AT_LEAST, 2, Target::To(unread));
     }
 
     /// Stores how many bytes behind the header belong to the packet; a length of 0 says nothing.
@@ -262,13 +330,21 @@ impl Code {
         for protocol in (0..=u8::MAX).map(Protocol).filter(|protocol| protocol.is_extension()) {
             self.leave(JUMP_EQUAL, protocol.0.into(), OUT);
         }
-        let portless = self.label();
+        self.no_transport();
+        let [portless, unread] = [self.label(), self.label()];
         self.unless_ported(portless);
         self.op(LOAD_HALF_X, 4);
         self.need(JUMP_AT_LEAST, 4, OUT);
         self.ports(40);
+        self.flags((LOAD_HALF_X, 4), 40);
         self.go(graph);
         self.here(portless);
+        if self.reads.icmp {
+            self.need_icmp((LOAD_HALF_X, 4), unread);
+            self.op(LOAD_HALF_X, 40);
+            self.op(STORE, Slot::Icmp as u32);
+        }
+        self.here(unread);
         self.no_ports(graph);
     }
 
@@ -315,10 +391,15 @@ impl Code {
     fn load(&mut self, node: &Node, family: Family) {
         let slot = |slot: Slot| (LOAD_SLOT, slot as u32);
         let (source, destination) = if family == Family::V4 { (12, 16) } else { (8, 24) };
+        let length = if family == Family::V4 { 2 } else { 4 };
         let mac = if node.word == 0 { LOAD_WORD } else { LOAD_HALF };
         let (code, number) = match node.field {
             Field::Vlan => slot(Slot::Vlan),
             Field::VlanInner => slot(Slot::VlanInner),
+            Field::Pcp => slot(Slot::Pcp),
+            Field::TcpFlags => slot(Slot::TcpFlags),
+            Field::Icmp => slot(Slot::Icmp),
+            Field::Length => (LOAD_HALF_X, length),
             Field::EtherType => slot(Slot::EtherType),
             Field::Protocol => slot(Slot::Protocol),
             Field::Dscp | Field::Ecn => slot(Slot::TrafficClass),
@@ -442,8 +523,15 @@ enum Slot {
     HeaderLen,
     PayloadLen,
     Network,
+    Pcp,
+    TcpFlags,
+    Icmp,
 }
 
 const VLAN_MASK: u32 = 0x0fff;
+/// Where the priority begins in a tag.
+const PRIORITY_SHIFT: u32 = 13;
+/// Bytes of a TCP header up to its flags.
+const FLAGS_END: u32 = 14;
 /// Smaller values in an ethertype's place are IEEE 802.3 lengths.
 const ETHERTYPE_MIN: u32 = 0x0600;

@@ -9,8 +9,8 @@
 
 use weir_core::packet::{EtherType, Protocol};
 
-use super::cases::{Family, Field, NO_PORT, NO_TAG};
-use super::graph::{Goal, Graph, Node};
+use super::cases::{Family, Field, NO_FLAGS, NO_ICMP, NO_PCP, NO_PORT, NO_TAG};
+use super::graph::{Goal, Graph, Node, Reads};
 use super::search::{Branches, Test};
 use super::{FRAGMENT, FRAGMENT_OFFSET, Later, PORTED, UNSEEN};
 use Reg::{R0, R1, R2, R3, R4, R5, R10};
@@ -31,7 +31,7 @@ pub(super) enum End<'a> {
 
 /// Returns the program, whatever its length.
 pub(super) fn assemble(graphs: &[Graph; 3], later: Later, end: End<'_>) -> Code {
-    let mut program = Program::default();
+    let mut program = Program { reads: Reads::of(graphs), ..Program::default() };
     let starts = graphs.each_ref().map(|graph| match graph.start {
         Goal::Ring(ring) => Target::Ring(ring),
         Goal::Node(_) => Target::To(program.label()),
@@ -61,6 +61,7 @@ struct Program {
     nodes: Vec<Label>,
     /// The labels of the rings' ends, for rings that frames can go to.
     rings: [Option<Label>; super::RINGS_MAX],
+    reads: Reads,
 }
 
 impl Branches for Program {
@@ -162,6 +163,9 @@ impl Program {
         self.need(R2, ETHERNET_LEN);
         self.set(Slot::Vlan, NO_TAG);
         self.set(Slot::VlanInner, NO_TAG);
+        if self.reads.pcp {
+            self.set(Slot::Pcp, NO_PCP);
+        }
         self.code().set(R4, R2).op(Op::Add, R4, ETHERNET_LEN);
         self.read(R0, R2, 12, 16);
         let untagged = self.label();
@@ -198,6 +202,10 @@ impl Program {
         self.here(tagged);
         self.need(R4, 4);
         self.read(R0, R4, 0, 16);
+        if self.reads.pcp && matches!(slot, Slot::Vlan) {
+            self.code().set(R1, R0).op(Op::ShiftRight, R1, PRIORITY_SHIFT);
+            self.store(Slot::Pcp, R1);
+        }
         self.code().op(Op::And, R0, 0x0fff);
         self.store(slot, R0);
         self.read(R0, R4, 2, 16);
@@ -214,7 +222,7 @@ impl Program {
         self.byte(1, Slot::TrafficClass);
         self.byte(9, Slot::Protocol);
         // A length of 0 says nothing; any other includes the header.
-        let [known, fits, portless] = [self.label(), self.label(), self.label()];
+        let [known, fits, portless, unread] = [(); 4].map(|()| self.label());
         self.read(R0, R4, 2, 16);
         self.leave(R0, Cond::NotEqual, 0, Target::To(known));
         self.code().set(R0, u16::MAX as i32);
@@ -224,10 +232,11 @@ impl Program {
         self.here(fits);
         self.code().op(Op::Sub, R0, R1);
         self.code().store(Width::Word, R10, Slot::PayloadLen.offset(), R0);
+        self.no_transport();
         self.read(R0, R4, 6, 16);
         let (bits, fragment) = match later {
             Later::Unknown => (FRAGMENT, OUT),
-            Later::Portless => (FRAGMENT_OFFSET, Target::To(portless)),
+            Later::Portless => (FRAGMENT_OFFSET, Target::To(unread)),
         };
         self.leave(R0, Cond::AnyBit, bits, fragment);
         self.unless_ported(portless);
@@ -235,9 +244,62 @@ impl Program {
         self.leave(R0, Cond::Below, 4, OUT);
         self.code().op(Op::Add, R1, R4);
         self.ports();
+        self.flags();
         self.go(graph);
         self.here(portless);
+        if self.reads.icmp {
+            self.need_icmp(unread);
+            self.code().op(Op::Add, R1, R4);
+            self.icmp();
+        }
+        self.go(Target::To(unread));
+        self.here(unread);
         self.no_ports(graph);
+    }
+
+    /// Stores that neither flags nor the type of a message are known.
+    fn no_transport(&mut self) {
+        if self.reads.tcp_flags {
+            self.set(Slot::TcpFlags, NO_FLAGS);
+        }
+        if self.reads.icmp {
+            self.set(Slot::Icmp, NO_ICMP);
+        }
+    }
+
+    /// Stores the flags of the segment at R1, if it is one of TCP, is as long as to have them, and
+    /// a decision reads them.
+    fn flags(&mut self) {
+        if !self.reads.tcp_flags {
+            return;
+        }
+        let done = self.label();
+        self.code().load(Width::Word, R0, R10, Slot::Protocol.offset());
+        self.leave(R0, Cond::NotEqual, Protocol::TCP.0.into(), Target::To(done));
+        self.code().load(Width::Word, R0, R10, Slot::PayloadLen.offset());
+        self.leave(R0, Cond::Below, FLAGS_END as u32, Target::To(done));
+        self.need(R1, FLAGS_END);
+        self.code().load(Width::Byte, R0, R1, FLAGS_END as i16 - 1);
+        self.store(Slot::TcpFlags, R0);
+        self.here(done);
+    }
+
+    /// Goes to `unread` unless the packet is a message of ICMP with a type and a code.
+    fn need_icmp(&mut self, unread: Label) {
+        let is_icmp = self.label();
+        self.code().load(Width::Word, R0, R10, Slot::Protocol.offset());
+        self.leave(R0, Cond::Equal, Protocol::ICMP.0.into(), Target::To(is_icmp));
+        self.leave(R0, Cond::NotEqual, Protocol::ICMPV6.0.into(), Target::To(unread));
+        self.here(is_icmp);
+        self.code().load(Width::Word, R0, R10, Slot::PayloadLen.offset());
+        self.leave(R0, Cond::Below, 2, Target::To(unread));
+    }
+
+    /// Stores the type and the code of the message at R1.
+    fn icmp(&mut self) {
+        self.need(R1, 2);
+        self.read(R0, R1, 0, 16);
+        self.store(Slot::Icmp, R0);
     }
 
     fn ipv6(&mut self, graph: Target) {
@@ -251,14 +313,27 @@ impl Program {
         for protocol in (0..=u8::MAX).map(Protocol).filter(|protocol| protocol.is_extension()) {
             self.leave(R0, Cond::Equal, protocol.0.into(), OUT);
         }
-        let portless = self.label();
+        self.no_transport();
+        if self.reads.tcp_flags || self.reads.icmp {
+            self.read(R0, R4, 4, 16);
+            self.store(Slot::PayloadLen, R0);
+        }
+        let [portless, unread] = [self.label(), self.label()];
         self.unless_ported(portless);
         self.read(R0, R4, 4, 16);
         self.leave(R0, Cond::Below, 4, OUT);
         self.code().set(R1, R4).op(Op::Add, R1, 40);
         self.ports();
+        self.flags();
         self.go(graph);
         self.here(portless);
+        if self.reads.icmp {
+            self.need_icmp(unread);
+            self.code().set(R1, R4).op(Op::Add, R1, 40);
+            self.icmp();
+        }
+        self.go(Target::To(unread));
+        self.here(unread);
         self.no_ports(graph);
     }
 
@@ -314,7 +389,12 @@ impl Program {
             Field::Destination => return self.read(R0, R4, destination + at, 32),
             Field::SourceMac => return self.read(R0, R2, 6 + at, mac_bits),
             Field::DestinationMac => return self.read(R0, R2, at, mac_bits),
+            Field::Length if family == Family::V4 => return self.read(R0, R4, 2, 16),
+            Field::Length => return self.read(R0, R4, 4, 16),
             Field::Vlan => Slot::Vlan,
+            Field::Pcp => Slot::Pcp,
+            Field::TcpFlags => Slot::TcpFlags,
+            Field::Icmp => Slot::Icmp,
             Field::VlanInner => Slot::VlanInner,
             Field::EtherType => Slot::EtherType,
             Field::Protocol => Slot::Protocol,
@@ -362,6 +442,9 @@ enum Slot {
     SourcePort,
     DestinationPort,
     PayloadLen,
+    Pcp,
+    TcpFlags,
+    Icmp,
 }
 
 impl Slot {
@@ -374,5 +457,9 @@ impl Slot {
 const OUT_GOAL: Goal = Goal::Ring(0);
 const OUT: Target = Target::Ring(0);
 const ETHERNET_LEN: i32 = 14;
+/// Where the priority begins in a tag.
+const PRIORITY_SHIFT: i32 = 13;
+/// Bytes of a TCP header up to its flags.
+const FLAGS_END: i32 = 14;
 /// Smaller values in an ethertype's place are IEEE 802.3 lengths.
 const ETHERTYPE_MIN: u32 = 0x0600;

@@ -11,6 +11,26 @@ use super::cases::{Case, Conditions, Family, Field};
 use super::ranges::RangeMap;
 use serde::{Deserialize, Serialize};
 
+/// Which fields some decision reads that few rules test: a program reads no others of them.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Reads {
+    pub pcp: bool,
+    pub tcp_flags: bool,
+    pub icmp: bool,
+}
+
+impl Reads {
+    /// Returns those that these graphs read.
+    pub fn of(graphs: &[Graph; 3]) -> Reads {
+        let reads = |field| graphs.iter().any(|graph| graph.reads(field));
+        Reads {
+            pcp: reads(Field::Pcp),
+            tcp_flags: reads(Field::TcpFlags),
+            icmp: reads(Field::Icmp),
+        }
+    }
+}
+
 /// Where a decision leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -49,6 +69,11 @@ impl Graph {
             graph.start = graph.group(group, family);
         }
         graph
+    }
+
+    /// Returns whether a decision reads this field.
+    pub fn reads(&self, field: Field) -> bool {
+        self.nodes.iter().any(|node| node.field == field)
     }
 
     /// Adds the nodes of a group before `start`; returns the first of them.

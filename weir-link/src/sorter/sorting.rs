@@ -104,11 +104,16 @@ fn check(graph: &Graph, family: Family, rings: usize) -> Result<(), String> {
 /// Returns whether a program can read a field of frames of this family.
 fn has(family: Family, field: Field) -> bool {
     match field {
-        Field::Vlan | Field::VlanInner | Field::SourceMac | Field::DestinationMac => true,
+        Field::Vlan | Field::VlanInner | Field::Pcp | Field::SourceMac | Field::DestinationMac => {
+            true
+        }
         Field::EtherType => family == Family::Other,
         Field::Protocol
         | Field::Dscp
         | Field::Ecn
+        | Field::Length
+        | Field::TcpFlags
+        | Field::Icmp
         | Field::SourcePort
         | Field::DestinationPort
         | Field::Source

@@ -8,7 +8,8 @@ use std::os::fd::AsFd;
 use super::interpret;
 use super::*;
 use weir_core::classify::{
-    AltqHash, Classifier, ClassifierPlan, Match, PortRange, Prefix, Spread, VlanTest,
+    AltqHash, Classifier, ClassifierPlan, Details, IcmpTest, Match, PortRange, Prefix, Spread,
+    VlanTest,
 };
 use weir_core::packet::{Dscp, Ecn, Fragment, Headers, MacAddress};
 use weir_core::random::Random;
@@ -113,6 +114,24 @@ impl Draws {
             source_macs: self.few(rare(10), Draws::mac),
             destination_macs: self.few(rare(8), Draws::mac),
             mark: None,
+            details: self.some(rare(20), Draws::details).and_then(Details::boxed),
+        }
+    }
+
+    fn details(&mut self) -> Details {
+        let is = |text: &str| text.parse().expect("a PCP");
+        Details {
+            pcps: self.few(20, |draws| is(draws.pick(&["0", "7"]))),
+            tcp_flags: self.few(40, |draws| {
+                draws.pick(&["syn", "syn,!ack", "!psh,ack", "!syn"]).parse().expect("flags")
+            }),
+            icmp: self.few(20, |draws| {
+                let text = draws.pick(&["0", "3", "4/0", "0/1"]);
+                IcmpTest::parse(Protocol::ICMP, text).expect("a type")
+            }),
+            lengths: self.few(50, |draws| {
+                draws.pick(&["0-40 B", "28 B", "40-54 B", "60-65575 B"]).parse().expect("lengths")
+            }),
         }
     }
 }
@@ -227,7 +246,11 @@ fn traffic_class(draws: &mut Draws, wanted: &Match) -> u8 {
 }
 
 fn protocol(draws: &mut Draws, wanted: &Match) -> u8 {
+    let flags = wanted.details.as_ref().is_some_and(|details| !details.tcp_flags.is_empty());
+    let icmp = wanted.details.as_ref().is_some_and(|details| !details.icmp.is_empty());
     let ported = wanted.needs_ports().then(|| draws.pick(&[6, 17]));
+    let ported = if flags { Some(6) } else { ported };
+    let ported = if icmp { Some(draws.pick(&[1, 58])) } else { ported };
     wanted.protocol.map(|protocol| protocol.0).or(ported).unwrap_or_else(|| draws.protocol())
 }
 
@@ -238,7 +261,10 @@ fn segment(draws: &mut Draws, wanted: &Match) -> Vec<u8> {
         let port = if draws.chance(50) { range.first() } else { range.last() };
         segment.extend(port.to_be_bytes());
     }
-    segment.extend(vec![0; draws.pick(&[0, 4, 16, 30])]);
+    segment.extend(vec![0; draws.pick(&[0, 4, 9, 10, 16, 30])]);
+    if let Some(flags) = segment.get_mut(13) {
+        *flags = draws.pick(&[0x02, 0x12, 0x10, 0x18]);
+    }
     segment
 }
 
@@ -247,7 +273,9 @@ fn ipv4_packet(draws: &mut Draws, wanted: &Match, frame: &mut Vec<u8>) {
     let segment = segment(draws, wanted);
     let len = u16::from(words) * 4 + segment.len() as u16;
     frame.extend([0x40 | words, traffic_class(draws, wanted)]);
-    frame.extend(if draws.chance(90) { len } else { 0 }.to_be_bytes());
+    // A segment of unknown length that is too short for flags ends beyond the frame: ring 0.
+    let is_known = draws.chance(90) || segment.len() < 14;
+    frame.extend(if is_known { len } else { 0 }.to_be_bytes());
     let first_or_whole = draws.pick(&[0x00, 0x40, 0x20]);
     frame.extend([0, draws.below(3) as u8, first_or_whole, 0, 64, protocol(draws, wanted), 0, 0]);
     for prefixes in [&wanted.sources, &wanted.destinations] {

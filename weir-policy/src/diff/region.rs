@@ -6,9 +6,12 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_core::classify::details::{LENGTH_MAX, TCP_FLAGS};
 use weir_core::classify::marks::MARK_DIGITS;
-use weir_core::classify::{InterfaceId, MarkTest, Match, PortRange, Prefix, VlanTest};
-use weir_core::packet::{Addresses, Dscp, EtherType, Headers, MacAddress, Protocol};
+use weir_core::classify::{
+    FlagTest, IcmpTest, InterfaceId, LengthRange, MarkTest, Match, PortRange, Prefix, VlanTest,
+};
+use weir_core::packet::{Addresses, Dscp, EtherType, Headers, MacAddress, Pcp, Protocol};
 
 /// A set of packets: those with every field in its range, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,10 +83,40 @@ impl Region {
             (DST_MAC, macs(&matches.destination_macs)),
         ];
         let marks = matches.mark.into_iter().flat_map(digits);
-        lists
+        let details = matches.details.as_deref().into_iter().flat_map(|details| {
+            let code = |pcp: &Pcp| present(pcp.code().into(), pcp.code().into());
+            let length = |range: &LengthRange| present(range.first().into(), range.last().into());
+            [
+                (PCP, details.pcps.iter().map(code).collect()),
+                (ICMP, details.icmp.iter().map(messages).collect()),
+                (LENGTH, details.lengths.iter().map(length).collect()),
+            ]
+        });
+        let boxes = lists
             .into_iter()
             .chain(marks)
-            .fold(pairs.collect(), |boxes, (field, ranges)| with_each(boxes, field, &ranges))
+            .chain(details)
+            .fold(pairs.collect(), |boxes, (field, ranges)| with_each(boxes, field, &ranges));
+        match matches.details.as_deref().map(|details| details.tcp_flags.as_slice()) {
+            None | Some([]) => boxes,
+            Some(tests) => {
+                let each =
+                    |part: &Region| tests.iter().map(|test| part.with_flags(*test)).collect();
+                boxes.iter().flat_map(|part| -> Vec<Region> { each(part) }).collect()
+            }
+        }
+    }
+
+    /// Restricts the box to segments with these flags.
+    fn with_flags(mut self, test: FlagTest) -> Region {
+        for (place, (_, flag)) in TCP_FLAGS.iter().enumerate() {
+            self.0[FLAGS + place] = match (test.mask() & flag != 0, test.value() & flag != 0) {
+                (false, _) => (UNSET, SET),
+                (true, false) => (UNSET, UNSET),
+                (true, true) => (SET, SET),
+            };
+        }
+        self
     }
 
     /// Restricts the box to addresses in these blocks; `None` if they are of different versions.
@@ -160,9 +193,15 @@ impl Region {
     /// Returns the set restricted to one IP version, if all its packets that the parser can return
     /// are of that version; `None` if it contains no such packet.
     pub(super) fn possible(self) -> Option<Region> {
-        // A frame has both stations or none.
-        let stations = [SRC_MAC, DST_MAC].map(|field| self.0[field]);
-        if !stations.iter().all(|range| range.1 > 0) && !stations.iter().all(|range| range.0 == 0) {
+        // A frame has both stations or none; a tag has a VLAN and a priority; all flags are known
+        // or none is.
+        let together = |fields: &[(u128, u128)]| {
+            fields.iter().all(|range| range.1 > 0) || fields.iter().all(|range| range.0 == 0)
+        };
+        let pairs = [[SRC_MAC, DST_MAC], [VLAN, PCP]];
+        if !pairs.iter().all(|fields| together(&fields.map(|field| self.0[field])))
+            || !together(&self.0[FLAGS..MARK])
+        {
             return None;
         }
         let v4 = self.can_be_ip((V4, IPV4), u32::MAX.into());
@@ -183,16 +222,23 @@ impl Region {
         let (low, high) = self.0[PROTOCOL];
         let [source, destination] = [SPORT, DPORT].map(|field| self.0[field]);
         let paired = source.1 > 0 && destination.1 > 0 && (low..=high).any(with_ports);
-        let ports = paired || (source.0 == 0 && destination.0 == 0);
-        self.allows(VERSION, version) && self.allows(ETHERTYPE, ethertype) && addressed && ports
+        let portless = source.0 == 0 && destination.0 == 0;
+        let is = |protocol: Protocol| self.allows(PROTOCOL, u128::from(protocol.0) + 1);
+        let without_flags = self.0[FLAGS..MARK].iter().all(|range| range.0 == 0);
+        let without_type = self.allows(ICMP, 0);
+        let transport = (paired || portless) && without_flags && without_type
+            || paired && without_type && is(Protocol::TCP)
+            || portless && without_flags && (is(Protocol::ICMP) || is(Protocol::ICMPV6));
+        self.allows(VERSION, version) && self.allows(ETHERTYPE, ethertype) && addressed && transport
     }
 
     /// Returns whether the set can contain a packet of which no IP header is known. What stands in
     /// an ethertype's place below [`ETHERTYPE_MIN`] is a length.
     fn can_be_other(&self) -> bool {
-        let of_ip = [PROTOCOL, DSCP, ECN, VERSION, SRC, SPORT, DST, DPORT];
+        let of_ip = [PROTOCOL, DSCP, ECN, VERSION, SRC, SPORT, DST, DPORT, ICMP, LENGTH];
         let (low, high) = self.0[ETHERTYPE];
-        of_ip.iter().all(|&field| self.allows(field, 0)) && (low == 0 || high > ETHERTYPE_MIN)
+        of_ip.into_iter().chain(FLAGS..MARK).all(|field| self.allows(field, 0))
+            && (low == 0 || high > ETHERTYPE_MIN)
     }
 
     fn allows(&self, field: usize, value: u128) -> bool {
@@ -202,9 +248,29 @@ impl Region {
     /// Describes its conditions, such as `proto 17, dport 5004-5010`; interfaces by their names.
     pub fn describe(&self, interfaces: &[String]) -> String {
         let words: Vec<_> =
-            (0..MARK).filter_map(|field| self.condition(field, interfaces)).collect();
-        let words: Vec<_> = words.into_iter().chain(self.mark()).collect();
+            (0..FLAGS).filter_map(|field| self.condition(field, interfaces)).collect();
+        let words: Vec<_> = words.into_iter().chain(self.flags()).chain(self.mark()).collect();
         if words.is_empty() { "any packet".to_owned() } else { words.join(", ") }
+    }
+
+    /// Describes the condition on TCP's flags, as a rule has it.
+    fn flags(&self) -> Option<String> {
+        let rows = || TCP_FLAGS.iter().zip(&self.0[FLAGS..MARK]);
+        if rows().any(|(_, range)| range.1 == 0) {
+            return Some("without tcp_flags".to_owned());
+        }
+        let word = |((name, _), range): (&(&str, u8), &(u128, u128))| match *range {
+            (0, UNSET) => Some(format!("!{name} or none")),
+            (UNSET, UNSET) => Some(format!("!{name}")),
+            (SET, SET) => Some((*name).to_owned()),
+            _ => None,
+        };
+        let words: Vec<String> = rows().filter_map(word).collect();
+        let is_known = rows().any(|(_, range)| range.0 > 0);
+        match words.is_empty() {
+            true => is_known.then(|| "any tcp_flags".to_owned()),
+            false => Some(format!("tcp_flags {}", words.join(","))),
+        }
     }
 
     /// Describes the condition on the mark: its hexadecimal digits from the highest, `?` for any.
@@ -244,6 +310,7 @@ impl Region {
         let first = if optional { low.max(1) } else { low };
         let range = match (field, first == high) {
             (SRC | DST, _) => addresses(self.0[VERSION].0 == V6, first, high.min(whole.1)),
+            (ICMP, _) => types(first - 1, high - 1),
             (_, true) => value(high),
             _ => format!("{}-{}", value(first), value(high)),
         };
@@ -269,6 +336,26 @@ impl Region {
 impl fmt::Display for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.describe(&[]))
+    }
+}
+
+/// Returns the stored range of the messages of a type, and of a code if the test has one.
+fn messages(test: &IcmpTest) -> (u128, u128) {
+    let first = u128::from(test.number) << 8;
+    match test.code {
+        Some(code) => present(first | u128::from(code), first | u128::from(code)),
+        None => present(first, first | 0xff),
+    }
+}
+
+/// Describes a range of types with their codes.
+fn types(first: u128, last: u128) -> String {
+    let one = |value: u128| format!("{}/{}", value >> 8, value & 0xff);
+    match (first & 0xff, last & 0xff) {
+        (0, 0xff) if first >> 8 == last >> 8 => (first >> 8).to_string(),
+        (0, 0xff) => format!("{}-{}", first >> 8, last >> 8),
+        _ if first == last => one(first),
+        _ => format!("{}-{}", one(first), one(last)),
     }
 }
 
@@ -359,6 +446,14 @@ fn point(interface: InterfaceId, headers: &Headers) -> [u128; FIELDS.len()] {
     point[DPORT] = ports(|ports| ports.destination);
     point[SRC_MAC] = some(headers.macs.map(|macs| macs.source.bits().into()));
     point[DST_MAC] = some(headers.macs.map(|macs| macs.destination.bits().into()));
+    point[PCP] = some(headers.vlan.map(|tag| tag.priority().into()));
+    point[LENGTH] = some(headers.network_len.map(|length| length.min(LENGTH_MAX).into()));
+    point[ICMP] =
+        some(headers.icmp().map(|found| u128::from(found.number) << 8 | u128::from(found.code)));
+    for (place, (_, flag)) in TCP_FLAGS.iter().enumerate() {
+        let value = |flags: weir_core::packet::TcpFlags| u128::from(flags.0 & flag != 0);
+        point[FLAGS + place] = some(headers.tcp_flags().map(value));
+    }
     for place in 0..MARK_DIGITS {
         point[MARK + place as usize] = (headers.mark >> (4 * place) & 0xf).into();
     }
@@ -379,8 +474,17 @@ const DST: usize = 10;
 const DPORT: usize = 11;
 const SRC_MAC: usize = 12;
 const DST_MAC: usize = 13;
+const PCP: usize = 14;
+const LENGTH: usize = 15;
+/// The type and behind it, in eight bits, the code.
+const ICMP: usize = 16;
+/// The lowest of TCP's flags; the others follow. A rule may test some only.
+const FLAGS: usize = 17;
 /// The lowest hexadecimal digit of the mark; the others follow. A rule may test some digits only.
-const MARK: usize = 14;
+const MARK: usize = FLAGS + TCP_FLAGS.len();
+/// A flag that is not set, and one that is, as a field holds them.
+const UNSET: u128 = 1;
+const SET: u128 = 2;
 
 /// The fields in the order of the numbers above, which is also that of descriptions.
 const FIELDS: [Field; MARK + MARK_DIGITS as usize] = [
@@ -398,6 +502,17 @@ const FIELDS: [Field; MARK + MARK_DIGITS as usize] = [
     Field { name: "dport", most: 1 << 16, optional: true },
     Field { name: "src_mac", most: 1 << 48, optional: true },
     Field { name: "dst_mac", most: 1 << 48, optional: true },
+    Field { name: "pcp", most: 1 << 3, optional: true },
+    Field { name: "length", most: LENGTH_MAX as u128 + 1, optional: true },
+    Field { name: "icmp_type", most: 1 << 16, optional: true },
+    FLAG,
+    FLAG,
+    FLAG,
+    FLAG,
+    FLAG,
+    FLAG,
+    FLAG,
+    FLAG,
     DIGIT,
     DIGIT,
     DIGIT,
@@ -407,6 +522,7 @@ const FIELDS: [Field; MARK + MARK_DIGITS as usize] = [
     DIGIT,
     DIGIT,
 ];
+const FLAG: Field = Field { name: "tcp_flags", most: SET, optional: true };
 const DIGIT: Field = Field { name: "mark", most: 0xf, optional: false };
 /// The least ethertype [ieee802.3 §3.2.6].
 const ETHERTYPE_MIN: u128 = 0x600;
@@ -420,6 +536,7 @@ const V6: u128 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_core::classify::Details;
 
     fn region(matches: Match) -> Region {
         Region::of(&matches, None)[0]
@@ -458,6 +575,17 @@ mod tests {
             Match { source_macs: mac("02:00:5e:00:00:01"), ..Match::default() },
             "src_mac 02:00:5e:00:00:01",
         );
+        let details = |details: Details| Match { details: details.boxed(), ..Match::default() };
+        let flags = ["syn,!ack"].map(|text| text.parse().expect("flags")).to_vec();
+        check(details(Details { tcp_flags: flags, ..Details::default() }), "tcp_flags syn,!ack");
+        let lengths = ["0-100 B"].map(|text| text.parse().expect("lengths")).to_vec();
+        check(details(Details { lengths, ..Details::default() }), "length 0-100");
+        for (number, code, wanted) in
+            [(3, Some(4), "icmp_type 3/4"), (8, None, "icmp_type 8"), (0, None, "icmp_type 0")]
+        {
+            let icmp = vec![IcmpTest { number, code }];
+            check(details(Details { icmp, ..Details::default() }), wanted);
+        }
         let rest =
             Region::ALL.without(&region(Match { destination_ports: ports, ..Match::default() }));
         let words: Vec<_> = rest.iter().map(Region::to_string).collect();

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use toml::de::DeValue;
 use weir_core::classify::{AltqHash, Spread};
 use weir_core::ids::LeafId;
+use weir_core::packet::Dscp;
 use weir_core::parameter::{Kind, Scope, Value};
 use weir_core::queue::{DROPPERS, DropperDescriptor, QueuePlan, SHORT_KEY};
 use weir_core::sched::{Descriptor, SCHEDULERS};
@@ -34,6 +35,8 @@ pub(crate) struct ClassDraft<'a> {
     pub demand: demand::Written,
     /// The `police` table, not read yet.
     pub police: Option<Node<'a>>,
+    /// The code point that its packets get, and where it is written.
+    pub set_dscp: Option<(Option<Dscp>, Span)>,
     /// How its packets are spread if it stands for several leaves.
     pub spread: Option<Spread>,
     pub spread_span: Option<Span>,
@@ -145,6 +148,7 @@ pub(super) fn read<'a>(
     let match_node = table.field("match");
     let default = table.field("default");
     let police = table.field("police");
+    let set_dscp = table.field("set_dscp").map(|node| (node.parsed(report), node.key_span()));
     let Basis { descriptor, rate: link } = basis;
     let places = table.field("places").and_then(|node| PlacesDraft::read(&node, basis, report));
     let place = table.field("place").and_then(|node| {
@@ -172,6 +176,7 @@ pub(super) fn read<'a>(
         queue_span: queue.span,
         queue_written: queue.written,
         police,
+        set_dscp,
         spread,
         spread_span,
         match_span: match_node.as_ref().map(Node::key_span),
@@ -511,6 +516,7 @@ const CLASS_KEYS: &[&str] = &[
     "queue",
     SHORT_KEY,
     "police",
+    "set_dscp",
     "places",
     "place",
     "note",

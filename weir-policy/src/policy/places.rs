@@ -203,6 +203,7 @@ pub(super) fn check_class(class: &ClassDraft<'_>, report: &mut Report) {
     let own = [
         ("default", class.default),
         ("police", police),
+        ("set_dscp", class.set_dscp.map(|written| written.1)),
         ("queues", class.spread_span),
         ("places", class.places.as_ref().map(|draft| draft.span)),
         ("children", class.interior.then_some(class.span)),

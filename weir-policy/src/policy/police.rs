@@ -1,13 +1,14 @@
 //! Reads the `police` tables of classes and rules: a meter, its parameters, and the action of each
-//! outcome.
+//! outcome; and `set_dscp`, which gives a code point to all packets that pass.
 
 use super::class::ClassDraft;
 use super::values::Written;
 use crate::codes;
-use crate::finding::{Draft, Report};
+use crate::finding::{Draft, Report, Span};
 use crate::reader::{Node, list, suggest};
 use weir_core::ids::MeterId;
 use weir_core::link::LinkPlan;
+use weir_core::packet::Dscp;
 use weir_core::parameter::Scope;
 use weir_core::police::{Action, AnyMeter, METERS, MeterPlan};
 use weir_core::units::Rate;
@@ -30,25 +31,44 @@ impl Meters {
     ) -> Self {
         let mut meters = Self { link, ..Self::default() };
         for class in classes.iter().filter(|class| !class.interior) {
-            let id = class.police.as_ref().and_then(|node| meters.read(node, report));
+            let dscp = class.set_dscp.and_then(|written| written.0);
+            let id = meters.read(class.police.as_ref(), dscp, class.span, report);
             // All queues of a class share one meter.
             meters.of_leaf.extend((0..class.width()).map(|_| id));
         }
         meters
     }
 
-    /// Reads a `police` table; returns the number of its meter.
-    pub(super) fn read(&mut self, node: &Node<'_>, report: &mut Report) -> Option<MeterId> {
-        let plan = plan(node, self.link, report)?;
+    /// Reads a `police` table, if there is one, and adds the code point that packets get which
+    /// pass; returns the number of the meter. `span` is what it belongs to.
+    pub(super) fn read(
+        &mut self,
+        police: Option<&Node<'_>>,
+        dscp: Option<Dscp>,
+        span: Span,
+        report: &mut Report,
+    ) -> Option<MeterId> {
+        let plan = match (police, dscp) {
+            (None, None) => return None,
+            (None, Some(dscp)) => MeterPlan::mark_all(dscp),
+            (Some(node), None) => plan(node, self.link, report)?,
+            (Some(node), Some(dscp)) => plan(node, self.link, report)?.marking(dscp),
+        };
+        let same = plan.is_stateless().then(|| self.plans.iter().position(|one| *one == plan));
+        if let Some(id) = same.flatten().and_then(MeterId::from_index) {
+            return Some(id);
+        }
+        let span = police.map_or(span, Node::key_span);
         let Some(id) = MeterId::from_index(self.plans.len()) else {
             let message = format!("there are more than {} meters", MeterId::MAX);
-            let draft = Draft::new(&codes::TOO_MANY, node.key_span(), message);
+            let draft = Draft::new(&codes::TOO_MANY, span, message);
             report.push(draft.cure("police classes instead of rules"));
             return None;
         };
         if let Err(error) = AnyMeter::build(&plan, id, 0) {
             let (message, cure) = error.message.rsplit_once("; ").unwrap_or((&error.message, ""));
-            report.push(Draft::new(&codes::REFUSED, node.span(), message).cure(cure));
+            let span = police.map_or(span, Node::span);
+            report.push(Draft::new(&codes::REFUSED, span, message).cure(cure));
             return None;
         }
         self.plans.push(plan);

@@ -8,12 +8,14 @@ use crate::reader::{Node, Table, list};
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
+use weir_core::classify::details::icmp_names;
 use weir_core::classify::marks::MARK_DIGITS;
 use weir_core::classify::{
-    InterfaceId, MarkTest, Match, MatchOrder, PortRange, Prefix, Rule, VlanTest, cover,
+    Details, IcmpTest, InterfaceId, MarkTest, Match, MatchOrder, PortRange, Prefix, Rule, VlanTest,
+    cover,
 };
-use weir_core::ids::LeafId;
-use weir_core::packet::EtherType;
+use weir_core::ids::{LeafId, MeterId};
+use weir_core::packet::{Dscp, EtherType, Protocol};
 
 /// Reads the rules of all leaves, and numbers the interfaces in them.
 pub(super) fn read_all(
@@ -27,7 +29,7 @@ pub(super) fn read_all(
         fixed: ports.is_some(),
         prefixes: 0,
         combinations: 0,
-        police,
+        police: Some(police),
         order,
     };
     let (mut rules, mut spans) = (Vec::new(), Vec::new());
@@ -64,7 +66,7 @@ pub(super) fn read_joining(
         fixed: true,
         prefixes: 0,
         combinations: 0,
-        police: &mut Meters::default(),
+        police: None,
         order: MatchOrder::First,
     };
     let nodes = class.matches.iter();
@@ -79,7 +81,8 @@ struct Reading<'p> {
     prefixes: usize,
     /// Combinations of the values in the lists of rules.
     combinations: usize,
-    police: &'p mut Meters,
+    /// `None` for a class that joins, which has no meters.
+    police: Option<&'p mut Meters>,
     order: MatchOrder,
 }
 
@@ -113,6 +116,36 @@ impl Reading<'_> {
         Some(mark)
     }
 
+    /// Reads what happens to the rule's packets before the queue, if not what happens to those of
+    /// its class.
+    fn meter(
+        &mut self,
+        table: &mut Table<'_>,
+        class: &ClassDraft<'_>,
+        report: &mut Report,
+    ) -> Option<MeterId> {
+        let (police, set_dscp) = (table.field("police"), table.field("set_dscp"));
+        let node = police.as_ref().or(set_dscp.as_ref())?;
+        let Some(meters) = &mut self.police else {
+            let message = format!("class `{}` joins and cannot have `{}`", class.name, node.key());
+            let cure = "write it in a class without `place`";
+            report.push(node.draft(&codes::NO_PLACE, message).cure(cure));
+            return None;
+        };
+        let own = set_dscp.as_ref().and_then(|node| node.parsed::<Dscp>(report));
+        if police.is_none() && class.police.is_some() {
+            let message = format!(
+                "has no meter, and its packets would pass that of class `{}` by",
+                class.name
+            );
+            let cure = "write `set_dscp` in the class, or a `police` in the rule as well";
+            report.push(node.draft(&codes::REFUSED, message).cure(cure));
+            return None;
+        }
+        let dscp = own.or(class.set_dscp.and_then(|written| written.0));
+        meters.read(police.as_ref(), dscp, node.span(), report)
+    }
+
     /// Counts the combinations of values that a rule stands for; reports too many.
     fn count(&mut self, matches: &Match, node: &Node<'_>, report: &mut Report) -> Option<()> {
         let lists = [
@@ -122,6 +155,7 @@ impl Reading<'_> {
             matches.source_macs.len(),
             matches.destination_macs.len(),
             matches.mark.map_or(1, mark_ranges),
+            matches.details.as_ref().map_or(1, |details| details.combinations()),
         ];
         let own =
             lists.iter().fold(1, |product: usize, count| product.saturating_mul(*count.max(&1)));
@@ -130,8 +164,8 @@ impl Reading<'_> {
             return Some(());
         }
         let message = format!(
-            "the rules stand for more than {COMBINATIONS_MAX} combinations of ports, code points, \
-             stations and marks"
+            "the rules stand for more than {COMBINATIONS_MAX} combinations of the values in their \
+             lists"
         );
         let cure = "write ranges of ports, or fewer values in lists";
         report.push(Draft::new(&codes::TOO_MANY, node.span(), message).cure(cure));
@@ -163,24 +197,29 @@ fn read(
     report: &mut Report,
 ) -> Option<Rule> {
     let mut table = node.table(report)?.named(("a rule of class", class.name));
+    let protocol = table.field("proto").and_then(|node| node.parsed(report));
+    let details = details(&mut table, protocol, report);
+    let vlan = table.field("vlan").and_then(|node| node.parsed(report));
     let matches = Match {
-        protocol: table.field("proto").and_then(|node| node.parsed(report)),
+        // Conditions that say the same of all packets, so that a rule that covers another is found.
+        protocol: protocol.or((!details.tcp_flags.is_empty()).then_some(Protocol::TCP)),
         sources: reading.prefixes(table.field("src"), report),
         destinations: reading.prefixes(table.field("dst"), report),
         source_ports: merged(values(table.field("sport"), report)),
         destination_ports: merged(values(table.field("dport"), report)),
         dscps: distinct(values(table.field("dscp"), report)),
         ecn: table.field("ecn").and_then(|node| node.parsed(report)),
-        vlan: table.field("vlan").and_then(|node| node.parsed(report)),
+        vlan: vlan.or((!details.pcps.is_empty()).then_some(VlanTest::Tagged)),
         vlan_inner: table.field("vlan_inner").and_then(|node| node.parsed(report)),
         ethertype: table.field("ethertype").and_then(|node| node.parsed(report)),
         interface: table.field("interface").and_then(|node| reading.number(&node, report)),
         source_macs: distinct(values(table.field("src_mac"), report)),
         destination_macs: distinct(values(table.field("dst_mac"), report)),
         mark: table.field("mark").and_then(|node| reading.mark(&node, report)),
+        details: details.boxed(),
     };
     reading.count(&matches, node, report)?;
-    let meter = table.field("police").and_then(|node| reading.police.read(&node, report));
+    let meter = reading.meter(&mut table, class, report);
     let sort_key = sort_key(&mut table, reading.order, report);
     table.finish(report);
     check_possible(&matches, &table, node.span(), report);
@@ -188,18 +227,49 @@ fn read(
     Some(Rule { matches, leaf, meter, spread: class.spread, flow, sort_key })
 }
 
+/// Reads conditions on the priority of a tag, TCP's flags, messages of ICMP and the length.
+fn details(table: &mut Table<'_>, protocol: Option<Protocol>, report: &mut Report) -> Details {
+    let icmp = table.field("icmp_type");
+    let tests = match (&icmp, protocol.filter(|protocol| !icmp_names(*protocol).is_empty())) {
+        (None, _) => Vec::new(),
+        (Some(_), Some(protocol)) => {
+            values_by(icmp, report, |text| IcmpTest::parse(protocol, text))
+        }
+        (Some(node), None) => {
+            let message = "needs the protocol: IPv4 and IPv6 have types of their own";
+            let cure = "write `proto = \"icmp\"` or `proto = \"icmpv6\"` in the same rule";
+            report.push(node.draft(&codes::BAD_VALUE, message).cure(cure));
+            Vec::new()
+        }
+    };
+    Details {
+        pcps: distinct(values(table.field("pcp"), report)),
+        tcp_flags: distinct(values(table.field("tcp_flags"), report)),
+        icmp: distinct(tests),
+        lengths: distinct(values(table.field("length"), report)),
+    }
+}
+
 /// Reads one value or several. Reports an empty list, since it would match every packet.
 fn values<T: FromStr>(node: Option<Node<'_>>, report: &mut Report) -> Vec<T>
 where
     T::Err: Display,
 {
+    values_by(node, report, T::from_str)
+}
+
+fn values_by<T, E: Display>(
+    node: Option<Node<'_>>,
+    report: &mut Report,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Vec<T> {
     let Some(node) = node else { return Vec::new() };
     let nodes = node.one_or_many();
     if nodes.is_empty() {
         let cure = "write a value, or remove the key to match any";
         report.push(node.draft(&codes::BAD_VALUE, "is an empty list").cure(cure));
     }
-    nodes.iter().filter_map(|node| node.parsed(report)).collect()
+    nodes.iter().filter_map(|node| node.parsed_by(report, &parse)).collect()
 }
 
 /// Returns the ranges of digits that a mark may have, multiplied: few unless single bits of many
@@ -261,6 +331,9 @@ fn impossible(matches: &Match) -> Option<String> {
     if let Some(protocol) = portless.filter(|_| matches.needs_ports()) {
         return Some(format!("protocol {protocol} has no ports"));
     }
+    if let Some(why) = matches.details.as_ref().and_then(|details| unmet(matches, details)) {
+        return Some(why.to_owned());
+    }
     let family = |prefixes: &[Prefix], v4: bool| {
         prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.network().is_ipv4() == v4)
     };
@@ -285,6 +358,17 @@ fn impossible(matches: &Match) -> Option<String> {
     }
 }
 
+/// Returns why a packet that satisfies the other conditions cannot satisfy these.
+fn unmet(matches: &Match, details: &Details) -> Option<&'static str> {
+    if !details.tcp_flags.is_empty() && matches.protocol != Some(Protocol::TCP) {
+        return Some("only TCP has flags");
+    }
+    if !details.pcps.is_empty() && matches.vlan == Some(VlanTest::Untagged) {
+        return Some("a frame without a tag has no priority in it");
+    }
+    None
+}
+
 fn needs_ip(matches: &Match) -> bool {
     matches.protocol.is_some()
         || matches.needs_ports()
@@ -292,6 +376,7 @@ fn needs_ip(matches: &Match) -> bool {
         || matches.ecn.is_some()
         || !matches.sources.is_empty()
         || !matches.destinations.is_empty()
+        || matches.details.as_ref().is_some_and(|details| !details.lengths.is_empty())
 }
 
 /// Reports rules that decide nothing, since earlier ones take all their packets.

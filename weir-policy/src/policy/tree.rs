@@ -99,6 +99,7 @@ fn check_interior(class: &ClassDraft<'_>, report: &mut Report) {
     let own = [
         ("queue", class.queue_span),
         ("police", police),
+        ("set_dscp", class.set_dscp.map(|written| written.1)),
         ("match", class.match_span),
         ("default", class.default),
         ("queues", class.spread_span),

@@ -3,7 +3,10 @@
 use crate::seeds::seeds;
 use std::net::Ipv4Addr;
 use weir_core::classify::{Classifier, InterfaceId};
-use weir_core::packet::{Addresses, Dscp, Headers, MacAddress, Macs, Ports, Protocol, VlanTag};
+use weir_core::packet::{
+    Addresses, Dscp, Headers, IcmpType, MacAddress, Macs, Ports, Protocol, TcpFlags, Transport,
+    VlanTag,
+};
 use weir_core::random::Random;
 use weir_core::units::Instant;
 use weir_policy::diff::{Difference, Moves, moves::moves};
@@ -59,6 +62,15 @@ fn rule(random: &mut Random) -> String {
     one_in(6, format!("vlan = {vlan}"), random);
     let mark = ["0x12", "0x12/0xf2", "0x2/0x6", "0/1"][random.below(4) as usize];
     one_in(6, format!("mark = '{mark}'"), random);
+    one_in(6, format!("pcp = [{}, 5]", random.below(3)), random);
+    let flags = ["syn", "syn,!ack", "!ack", "ack"][random.below(4) as usize];
+    one_in(6, format!("tcp_flags = ['{flags}', 'fin']"), random);
+    let length = ["0-100 B", "40 B", "100-1500 B"][random.below(3) as usize];
+    one_in(5, format!("length = '{length}'"), random);
+    let kind = ["icmp', icmp_type = [3, '8/0'], ecn = 'ce", "icmp', icmp_type = '3/1"];
+    if random.below(8) == 0 {
+        return format!("{{ proto = '{}' }}", kind[random.below(2) as usize]);
+    }
     let name = ["in", "out"][random.below(2) as usize];
     one_in(8, format!("interface = '{name}'"), random);
     format!("{{ {} }}", conditions.join(", "))
@@ -84,12 +96,24 @@ fn packet(random: &mut Random) -> Headers {
     let macs = Macs { source: mac(), destination: mac() };
     headers.macs = (random.below(4) > 0).then_some(macs);
     headers.vlan = (random.below(2) == 0).then(|| VlanTag(random.below(3) as u16));
+    headers.vlan =
+        headers.vlan.map(|tag| VlanTag(tag.0 | [0, 2, 5][random.below(3) as usize] << 13));
+    headers.network_len = [None, Some(40), Some(100), Some(101)][random.below(4) as usize];
+    let number = [3, 8][random.below(2) as usize];
+    headers.transport = match protocol {
+        Protocol::TCP => {
+            Transport::Tcp(TcpFlags([0x02, 0x12, 0x10, 0x11][random.below(4) as usize]))
+        }
+        Protocol::ICMP => Transport::Icmp(IcmpType { number, code: random.below(2) as u8 }),
+        _ => Transport::Unknown,
+    };
     headers.mark = [0, 0x12, 0x1a, 0x22, 0x17][random.below(5) as usize];
     if random.below(12) == 0 {
         headers.addresses = Addresses::Unknown;
         headers.protocol = None;
         headers.ports = None;
         headers.traffic_class = None;
+        (headers.network_len, headers.transport) = (None, Transport::Unknown);
     }
     headers
 }

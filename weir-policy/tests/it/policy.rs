@@ -3,7 +3,7 @@
 use weir_core::classify::{FragmentLimits, FragmentPolicy, InterfaceId, Reason};
 use weir_core::ids::{LeafId, MeterId};
 use weir_core::link::{Charge, Framing};
-use weir_core::packet::{Addresses, Headers, Ports, Protocol};
+use weir_core::packet::{Addresses, Dscp, Headers, Ports, Protocol};
 use weir_core::queue::Limit;
 use weir_core::units::{Bytes, Duration, Instant, Rate};
 use weir_policy::diff::standings;
@@ -427,6 +427,28 @@ fn rules_are_read_or_say_what_is_wrong() {
         ("[{ vlan = 'any' }, { vlan = 6 }]", &["W121@5:28"]),
         ("[{ vlan = 'none' }, { vlan = 6 }, { mark = 7 }]", &[]),
         ("{ dst_mac = '02:00:5e' }", &["W017@5:21"]),
+        ("{ vlan = 5, pcp = [5, '6'], length = '0-100 B' }", &[]),
+        ("{ tcp_flags = ['syn,!ack', 'fin'], dport = 80, length = ['40 B', '52 B'] }", &[]),
+        ("{ proto = 'icmpv6', icmp_type = ['neighbor-solicitation', 136, '1/4'] }", &[]),
+        ("{ pcp = 8 }", &["W017@5:17"]),
+        ("{ pcp = [] }", &["W017@5:17"]),
+        ("{ tcp_flags = 'syn, ack' }", &["W017@5:23"]),
+        ("{ length = 100 }", &["W017@5:20"]),
+        ("{ length = '100-40 B' }", &["W017@5:20"]),
+        ("{ icmp_type = 8 }", &["W017@5:23"]),
+        ("{ proto = 'udp', icmp_type = 8 }", &["W017@5:38"]),
+        ("{ proto = 'icmp', icmp_type = 'packet-too-big' }", &["W017@5:39"]),
+        ("{ proto = 'udp', tcp_flags = 'syn' }", &["W122@5:9"]),
+        ("{ vlan = 'none', pcp = 5 }", &["W122@5:9"]),
+        ("{ ethertype = 'arp', length = '0-100 B' }", &["W122@5:9"]),
+        ("[{ proto = 'tcp' }, { tcp_flags = 'syn' }]", &["W121@5:29"]),
+        ("[{ vlan = 'any' }, { pcp = 5 }]", &["W121@5:28"]),
+        ("[{ tcp_flags = 'syn' }, { tcp_flags = 'syn,!ack', dport = 80 }]", &["W121@5:33"]),
+        ("[{ tcp_flags = 'syn,!ack' }, { tcp_flags = 'syn' }]", &[]),
+        ("[{ length = '0-100 B' }, { length = ['40 B', '52-60 B'] }]", &["W121@5:34"]),
+        ("[{ length = '0-100 B' }, { length = '90-110 B' }]", &[]),
+        ("[{ proto = 1, icmp_type = 3 }, { proto = 1, icmp_type = '3/4' }]", &["W121@5:40"]),
+        ("[{ proto = 1, icmp_type = 3 }, { proto = 'icmpv6', icmp_type = 3 }]", &[]),
         ("{ smac = '02:00:5e:10:00:01' }", &["W010@5:11"]),
         ("{ proto = 'icmp', dport = [80, 443] }", &["W122@5:9"]),
         ("{ ethertype = 'arp', dscp = ['ef', 'le'] }", &["W122@5:9"]),
@@ -521,7 +543,7 @@ fn combinations_of_listed_values_have_a_bound() {
     check_drr(&rule(1, 30_000), &[]);
     check_drr(&rule(1024, 1024), &[]);
     let outcome = check_drr(&rule(1024, 1025), &["W018@5:9"]);
-    let wanted = "the rules stand for more than 1048576 combinations of ports, code points, stations and marks";
+    let wanted = "the rules stand for more than 1048576 combinations of the values in their lists";
     assert_eq!(first(&outcome), (wanted, "write ranges of ports, or fewer values in lists"));
 }
 
@@ -754,6 +776,47 @@ fn meters_belong_to_classes_and_rules() {
     assert_eq!(meters, [None, MeterId::from_index(1)]);
     let out = policy.link.meters[1].actions[0];
     assert_eq!((out.0, out.1.to_string()), ("out", "mark af12".to_owned()));
+}
+
+#[test]
+fn code_points_belong_to_classes_and_rules() {
+    let text = "[class.a]\nset_dscp = 'le'\n\
+                match = [{ dscp = 1 }, { dscp = 2, set_dscp = 'cs1' }, { dscp = 3, police = @ }]\n\
+                [class.b]\ndefault = true\nset_dscp = 'cs1'\n"
+        .replace('@', "{ rate = '1 Mbit/s', depth = '3000 B' }");
+    let policy = sound(check_drr(&text, &[]));
+    let of_leaf: Vec<_> =
+        policy.link.leaf_meters.iter().map(|id| id.expect("it has one")).collect();
+    let marks: Vec<_> = policy.link.meters.iter().map(|plan| plan.marks_all()).collect();
+    let dscp = |text: &str| text.parse::<Dscp>().ok();
+    assert_eq!(marks, [dscp("le"), dscp("cs1"), None], "meters without state are shared");
+    assert_eq!(of_leaf.iter().map(|id| id.index()).collect::<Vec<_>>(), [0, 1]);
+    let meters: Vec<_> = policy.rules.iter().map(|rule| rule.meter).collect();
+    assert_eq!(meters, [None, MeterId::from_index(1), MeterId::from_index(2)]);
+    let actions: Vec<_> =
+        policy.link.meters[2].actions.iter().map(|row| (row.0, row.1.to_string())).collect();
+    assert_eq!(actions, [("in", "mark le".to_owned())]);
+}
+
+#[test]
+fn code_points_that_cannot_be_set_are_told() {
+    let police = "police = { rate = '1 Mbit/s', depth = '3000 B' }";
+    let rows = [
+        ("default = true\nset_dscp = 64".to_owned(), &["W017@6:12"][..]),
+        ("default = true\nset_dscp = ['ef']".to_owned(), &["W012@6:12"]),
+        (format!("default = true\n{police}\nset_dscp = 'ef'"), &[]),
+        (
+            format!("default = true\n{police}\nmatch = {{ dscp = 1, set_dscp = 'ef' }}"),
+            &["W114@7:32"],
+        ),
+        ("default = true\nmatch = { set_dscp = 'gold' }".to_owned(), &["W017@6:22"]),
+    ];
+    for (class, wanted) in rows {
+        check_drr(&format!("[class.a]\n{class}\n"), wanted);
+    }
+    let text = "[class.a]\nrate = '1 Mbit/s'\nset_dscp = 'ef'\n\
+                [class.b]\nparent = 'a'\nrate = '1 Mbit/s'\ndefault = true\n";
+    check_htb(text, &["W108@6:1"]);
 }
 
 #[test]

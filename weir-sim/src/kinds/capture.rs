@@ -16,7 +16,7 @@ use crate::replay::{frame_length, headers};
 use crate::scenario::{LENGTH_MAX, Traffic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_core::packet::{FlowKey, Fragment, Headers, UnreadCounts};
+use weir_core::packet::{FlowKey, Headers, UnreadCounts};
 use weir_core::units::Duration;
 use weir_policy::codes as common;
 use weir_policy::file::FILE_BYTES_MAX;
@@ -83,9 +83,7 @@ struct Recording {
 impl Recording {
     /// The number of the flow with these headers.
     fn flow(&mut self, headers: Headers) -> u32 {
-        // The fields that differ between packets of a flow.
-        let headers =
-            Headers { network_len: None, fragment: Fragment::None, tcp_flags: None, ..headers };
+        let headers = headers.in_common();
         let places = self
             .places
             .entry((headers.flow(FlowKey::Connection), headers.traffic_class))

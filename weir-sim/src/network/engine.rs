@@ -365,7 +365,8 @@ impl<'a> Engine<'a> {
         let lane = &self.lanes[parcel.lane()];
         let id = lane.hops[usize::from(parcel.hop)].outlet;
         let classifier = &mut self.classifiers[id.index()];
-        let found = lane.leaf(at, &parcel, classifier);
+        let content = self.parcels.content(handle);
+        let found = lane.leaf(at, (&parcel, content), classifier);
         let own = parcel.source | u32::from(parcel.back) << 31;
         let flow = flow_number(own, &lane.headers, found.flow);
         let Parcel { length, traffic_class, .. } = parcel;
@@ -374,7 +375,6 @@ impl<'a> Engine<'a> {
         let packet = Packet { handle, length, train: 0, flow, host, traffic_class, meter };
         let before = usize::from(parcel.hop).checked_sub(1).map(|hop| lane.hops[hop].outlet);
         let source = self.scenario.sources.get(parcel.source as usize);
-        let content = self.parcels.content(handle);
         let offered = Offered { handle, parcel: &parcel, source, content };
         self.autorates.arrived(at, (id, before), offered);
         self.outlets[id.index()].offer(at, found.leaf, packet);

@@ -3,12 +3,14 @@
 use super::parcel::Parcel;
 use super::plan::{Ends, Network, OutletId};
 use super::routes::route;
+use crate::frame::detailed;
+use crate::packets::Content;
 use crate::run::RunError;
 use crate::scenario::{INTERFACE_NONE, Scenario, Source, link_header};
 use crate::script::Datagram;
 use weir_core::classify::{Classified, Classifier, InterfaceId, Reason, Rule};
 use weir_core::ids::LeafId;
-use weir_core::packet::{Addresses, FlowKey, Fragment, Headers, Macs, Ports, Protocol, TcpFlags};
+use weir_core::packet::{Addresses, FlowKey, Fragment, Headers, Macs, Ports, Transport};
 use weir_core::units::Instant;
 
 /// The way of a source's packets in one direction.
@@ -102,9 +104,8 @@ fn reversed(headers: &Headers) -> Headers {
             Addresses::V6 { source: destination, destination: source }
         }
     };
-    let is_tcp = headers.protocol == Some(Protocol::TCP);
     let macs = headers.macs.map(Macs::reversed);
-    Headers { ports, addresses, macs, tcp_flags: is_tcp.then_some(TcpFlags::ACK), ..*headers }
+    Headers { ports, addresses, macs, ..*headers }
 }
 
 impl Lane {
@@ -169,14 +170,25 @@ impl Lane {
         })
     }
 
-    /// Where this packet queues.
-    pub fn leaf(&self, at: Instant, parcel: &Parcel, classifier: &mut Classifier) -> Classified {
+    /// Where this packet queues, by what every packet of the lane has in common, or else by its own
+    /// headers.
+    pub fn leaf(
+        &self,
+        at: Instant,
+        (parcel, content): (&Parcel, &Content),
+        classifier: &mut Classifier,
+    ) -> Classified {
         let hop = &self.hops[usize::from(parcel.hop)];
         let own = self.headers.traffic_class.unwrap_or(0);
-        if parcel.piece.is_none() && parcel.traffic_class & !3 == own & !3 {
+        let tests_details = classifier.tests_details();
+        if !tests_details && parcel.piece.is_none() && parcel.traffic_class & !3 == own & !3 {
             return hop.found(parcel.traffic_class);
         }
-        classifier.classify(at, hop.seen, &self.headers_of(parcel))
+        let mut headers = self.headers_of(parcel);
+        if tests_details {
+            headers = detailed(&headers, parcel.length, content);
+        }
+        classifier.classify(at, hop.seen, &headers)
     }
 
     /// The headers that this packet has now.
@@ -186,7 +198,7 @@ impl Lane {
         Headers {
             fragment,
             ports: self.headers.ports.filter(|_| !later),
-            tcp_flags: self.headers.tcp_flags.filter(|_| !later),
+            transport: if later { Transport::Unknown } else { self.headers.transport },
             traffic_class: Some(parcel.traffic_class),
             ..self.headers
         }

@@ -149,7 +149,15 @@ const EVERY_SOURCE: &[Key] = &[
     key("dport", PORT, "5001", "The receiver's port."),
     key("dscp", Values::Field, "0", "The code point."),
     key("ecn", Values::Field, "0", "The ECN field."),
+    key(
+        "icmp_type",
+        Values::Field,
+        "none",
+        "With `proto` `icmp` or `icmpv6`, the type of its messages: a name or number, or `3/4` with a \
+         code.",
+    ),
     key("vlan", Values::Field, "no tag", "The VLAN."),
+    key("pcp", Values::Field, "0", "The priority in the VLAN tag; without `vlan`, of VLAN 0."),
     key(
         "mark",
         Values::Number(0, u32::MAX as u64),

@@ -12,8 +12,12 @@ use crate::scenario::{
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_core::classify::InterfaceId;
-use weir_core::packet::{Addresses, Dscp, Ecn, Headers, MacAddress, Macs, Ports, VlanId, VlanTag};
+use weir_core::classify::details::icmp_names;
+use weir_core::classify::{IcmpTest, InterfaceId};
+use weir_core::packet::{
+    Addresses, Dscp, Ecn, Headers, IcmpType, MacAddress, Macs, Pcp, Ports, Protocol, Transport,
+    VlanId, VlanTag,
+};
 use weir_core::units::{Bytes, Duration, Instant};
 use weir_policy::codes as common;
 use weir_policy::finding::{Draft, Report, Span};
@@ -146,12 +150,18 @@ impl<'a> Reading<'a> {
         let vlan = read_or(table.field("vlan"), None, report, |node, report| {
             node.parsed::<VlanId>(report).map(Some)
         });
+        let pcp = read_or(table.field("pcp"), None, report, |node, report| {
+            node.parsed::<Pcp>(report).map(Some)
+        });
         let station =
             |node: &Node<'_>, report: &mut Report| node.parsed::<MacAddress>(report).map(Some);
         let source_mac = read_or(table.field("src_mac"), None, report, station);
         let destination_mac = read_or(table.field("dst_mac"), None, report, station);
         let mark = table.value::<u64>("mark", report);
         let protocol = protocol?;
+        let icmp = read_or(table.field("icmp_type"), None, report, |node, report| {
+            message(node, protocol, report).map(Some)
+        });
         let ports = Ports { source: sport? as u16, destination: dport? as u16 };
         let mut headers = Headers::of_flow(addresses?, protocol, ports);
         if !protocol.has_ports() {
@@ -159,7 +169,11 @@ impl<'a> Reading<'a> {
         }
         let code = dscp?.map_or(0, Dscp::code) << 2;
         headers.traffic_class = Some(code | ecn?.map_or(0, |ecn| ecn as u8));
-        headers.vlan = vlan?.map(|vlan| VlanTag(vlan.id()));
+        headers.vlan = tag(vlan?, pcp?);
+        headers.transport = icmp?.map_or(Transport::Unknown, |test| {
+            let code = test.code.unwrap_or(0);
+            Transport::Icmp(IcmpType { number: test.number, code })
+        });
         headers.macs = stations(source_mac?, destination_mac?);
         headers.mark = mark? as u32;
         Some(headers)
@@ -370,8 +384,13 @@ impl Reading<'_> {
             return None;
         }
         let tree = &policy.link.tree;
-        let leaf = interface
-            .map(|interface| policy.classifier().classify(Instant::ZERO, interface, headers).leaf);
+        let mut classifier = policy.classifier();
+        if classifier.tests_details() {
+            // Packets of one source may go to several classes.
+            return Some(());
+        }
+        let leaf =
+            interface.map(|interface| classifier.classify(Instant::ZERO, interface, headers).leaf);
         let path = leaf.map(|leaf| tree.path(tree.class_of(leaf)));
         if path.is_some_and(|mut path| path.any(|class| tree.class(class).name == name)) {
             return Some(());
@@ -384,6 +403,24 @@ impl Reading<'_> {
         report.push(node.draft(&codes::OTHER_CLASS, message).cure(cure));
         None
     }
+}
+
+/// Reads the type of an ICMP message; reports one of another protocol.
+fn message(node: &Node<'_>, protocol: Protocol, report: &mut Report) -> Option<IcmpTest> {
+    if icmp_names(protocol).is_empty() {
+        let message = format!("packets of protocol {protocol} have no such type");
+        let cure = "write `proto = \"icmp\"` or `proto = \"icmpv6\"`";
+        report.push(node.draft(&common::BAD_VALUE, message).cure(cure));
+        return None;
+    }
+    node.parsed_by(report, |text| IcmpTest::parse(protocol, text))
+}
+
+/// The tag of a VLAN, or of a priority alone, which has number 0.
+fn tag(vlan: Option<VlanId>, pcp: Option<Pcp>) -> Option<VlanTag> {
+    let id = vlan.map_or(0, VlanId::id);
+    (vlan.is_some() || pcp.is_some())
+        .then(|| VlanTag(id | u16::from(pcp.map_or(0, Pcp::code)) << PRIORITY_SHIFT))
 }
 
 /// The value read, `default` if the key is not written, `None` if it is wrong.
@@ -706,6 +743,8 @@ const SHAPE_DEFAULT: f64 = 1.5;
 /// Source ports of sources that name none: the dynamic ones.
 const PORT_FIRST: u64 = 49_152;
 const PORTS: usize = 16_384;
+/// Where the priority begins in a tag.
+const PRIORITY_SHIFT: u16 = 13;
 /// Addresses of sources that name none: those reserved for documentation.
 const ADDRESSES_V4: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1))];

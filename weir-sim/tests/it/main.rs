@@ -7,6 +7,7 @@ mod bounds;
 mod change;
 mod common;
 mod conversation;
+mod details;
 mod determinism;
 mod effective;
 mod engines;

@@ -87,6 +87,16 @@ fn wrong_values_of_every_source_are_named() {
                 "vlan = 4096",
                 "W017 `vlan` of source `x`: VLAN \"4096\": is not a number in 0..=4094",
             ),
+            ("pcp = 8", "W017 `pcp` of source `x`: PCP \"8\": is not a number in 0..=7"),
+            (
+                "proto = \"icmp\"\nicmp_type = \"ping\"",
+                "W017 `icmp_type` of source `x`: ICMP type \"ping\": is neither a type that Weir knows \
+                nor a number in 0..=255, with a code or not",
+            ),
+            (
+                "icmp_type = 8",
+                "W017 `icmp_type` of source `x`: packets of protocol udp have no such type",
+            ),
             ("interface = 0", "W012 `interface` of source `x`: is a number, not a text"),
             (
                 "jitter = \"150 %\"",
@@ -96,13 +106,13 @@ fn wrong_values_of_every_source_are_named() {
             (
                 "window = \"1 KB\"",
                 "W010 source `x` has no key `window`; it has `name`, `kind`, `proto`, `src`, \
-                `dst`, `sport`, `dport`, `dscp`, `ecn`, `vlan`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, \
+                `dst`, `sport`, `dport`, `dscp`, `ecn`, `icmp_type`, `vlan`, `pcp`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, \
                 `stop`, `size`, `payload`, `sizes`, `rate`, `interval`, `jitter`",
             ),
             (
                 "codec = \"g711\"",
                 "W010 source `x` has no key `codec`; it has `name`, `kind`, `proto`, `src`, \
-                `dst`, `sport`, `dport`, `dscp`, `ecn`, `vlan`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, \
+                `dst`, `sport`, `dport`, `dscp`, `ecn`, `icmp_type`, `vlan`, `pcp`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, \
                 `stop`, `size`, `payload`, `sizes`, `rate`, `interval`, `jitter`",
             ),
         ],
@@ -247,7 +257,7 @@ fn wrong_values_of_tcp_are_named() {
             (
                 "size = \"99 B\"",
                 "W010 source `x` has no key `size`; it has `name`, `kind`, `proto`, `src`, `dst`, \
-                `sport`, `dport`, `dscp`, `vlan`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, `stop`, \
+                `sport`, `dport`, `dscp`, `icmp_type`, `vlan`, `pcp`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, `stop`, \
                 `profile`, `congestion`, `ecn`, `hystart`, `initial_window`, `slow_start`, `pacing`, `nagle`, `idle_restart`, `sack`, `rto_min`, `window`, `window_max`, \
                 `ack_delay`, `quick_acks`, `timestamps`, `mtu`, `mss`, `return_delay`, `client`, \
                 `conversation`, `bytes`, `think`",

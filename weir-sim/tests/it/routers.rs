@@ -281,9 +281,15 @@ fn a_mark_of_one_link_counts_at_the_next() {
         let all = "rate = \"1 kbit/s\", depth = \"1 B\"";
         format!("{{ dport = \"7\", police = {{ {all}, in = \"{action}\", out = \"{action}\" }} }}")
     };
-    let rows = [("mark ef", "{ dscp = \"ef\" }", 10), ("pass", "{ dscp = \"ef\" }", 0)];
-    for (action, matches, wanted) in rows {
-        let first = policy("link.policy", &police(action));
+    let set = "{ dport = \"7\", set_dscp = \"ef\" }".to_owned();
+    let rows = [
+        (police("mark ef"), "{ dscp = \"ef\" }", 10),
+        (police("pass"), "{ dscp = \"ef\" }", 0),
+        (set.clone(), "{ dscp = \"ef\" }", 10),
+        (set, "{ dscp = \"cs0\" }", 0),
+    ];
+    for (rule, matches, wanted) in rows {
+        let first = policy("link.policy", &rule);
         let text = around("", &policy("link.policy", matches))
             .replace("name = \"in1\"", "name = \"in1\"\n@")
             .replace(
@@ -296,7 +302,7 @@ fn a_mark_of_one_link_counts_at_the_next() {
             let outlet = network(&report).outlet(link, from).expect("an outlet");
             outlet.class("x").expect("a class").sent.packets
         };
-        assert_eq!((sent("in1", "a"), sent("out", "r")), (10, wanted), "{action}");
+        assert_eq!((sent("in1", "a"), sent("out", "r")), (10, wanted), "{rule}");
     }
 }
 

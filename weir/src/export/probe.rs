@@ -107,8 +107,9 @@ fn frame_for(leaf: LeafId, policy: &Policy, classifier: &mut Classifier) -> Opti
 
 /// Returns a frame that satisfies the conditions.
 fn frame(matches: &Match) -> Option<Vec<u8>> {
-    // The probe's frames have stations of their own, no tags and no mark.
+    // The probe's frames have stations of their own, no tags and no mark, and one length.
     if matches.tests_beside()
+        || matches.details.is_some()
         || matches.interface.is_some()
         || [matches.vlan, matches.vlan_inner]
             .into_iter()

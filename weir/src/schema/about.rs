@@ -67,6 +67,12 @@ pub const CLASS: &[About] = &[
         "",
     ),
     ("police", "What happens to its packets above a rate, before the queue.", "nothing"),
+    (
+        "set_dscp",
+        "The code point that its packets leave with; the ECN field stays. With `police`, for those \
+         that would pass unmarked.",
+        "that they came with",
+    ),
     ("hash", "Spreads its packets over `queues` queues, by this part of the headers.", ""),
     ("queues", "How many queues it stands for, each with the keys of the class.", ""),
     (
@@ -111,9 +117,24 @@ pub const RULE: &[About] = &[
     ("mark", "The mark that a firewall gave the packet.", "any"),
     ("vlan", "The outer VLAN tag; `none` or `any` for frames without and with one.", "any"),
     ("vlan_inner", "The inner VLAN tag.", "any"),
+    ("pcp", "The priority in the outer VLAN tag, 0 to 7, or a list.", "any"),
+    (
+        "tcp_flags",
+        "Flags of TCP that are set, or with `!` not set, such as `syn` or `ack,!psh`; of a list, \
+         one must hold.",
+        "any",
+    ),
+    (
+        "icmp_type",
+        "With `proto` `icmp` or `icmpv6`, the type of the message: a name such as `echo-request`, a \
+         number, `3/4` with a code, or a list.",
+        "any",
+    ),
+    ("length", "The length of the IP packet with its header, such as `0-100 B`, or a list.", "any"),
     ("ethertype", "The type of the frame, such as `arp`.", "any"),
     ("interface", "The port of the deployment by which the packet came.", "any"),
     ("ruleno", "With `match_order = \"altq\"`: its number there; larger goes first.", "0"),
     ("prio", "With `match_order = \"u32\"`: its number there; smaller goes first.", "49152"),
     ("police", "A meter of the rule's own, in place of its class's.", "the class's"),
+    ("set_dscp", "The code point that its packets leave with.", "the class's"),
 ];

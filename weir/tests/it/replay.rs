@@ -133,6 +133,35 @@ fn police_mark_and_drop_packets_above_their_rate() {
 }
 
 #[test]
+fn a_replay_sets_code_points() {
+    let policy = "link = { rate = '1 Mbit/s', scheduler = 'fifo' }
+                  [class.all]
+                  default = true
+                  set_dscp = 'cs1'";
+    let mut frames = capture(4);
+    // An Ethernet header of IPv4, and that with its length and its checksum.
+    for frame in frames[24 + 16..].chunks_mut(16 + 60) {
+        frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+        frame[24..26].copy_from_slice(&[0x7a, 0xc0]);
+    }
+    let folder = folder(policy, &frames);
+    let more = ["-o", "out.pcapng", "--format", "json"];
+    let json = check(&folder, &more, 0, "", &["out.pcapng"]);
+    let report: serde_json::Value = serde_json::from_str(&json).expect("is JSON");
+    assert_eq!(report["classes"][0]["marked"], 4, "{report}");
+    // What was written has the code point, so a second policy sees it.
+    let second = "link = { rate = '1 Mbit/s', scheduler = 'drr' }
+                  [class.marked]
+                  match = [{ dscp = 'cs1' }]
+                  [class.rest]
+                  default = true";
+    fs::write(folder.path().join("second.toml"), second).expect("writable");
+    let output = weir(folder.path(), &["second.toml", "out.pcapng", "--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("is JSON");
+    assert_eq!(report["classes"][0]["sent"]["packets"], 4, "{report}");
+}
+
+#[test]
 fn a_replay_explains_if_requested() {
     let folder = folder(POLICY, &capture(3));
     let json = ["--format", "json"];

@@ -142,10 +142,11 @@ impl Drafts {
         let ports = single.ports.map(span);
         // Any ports, but ports must be present, which no range expresses.
         let only_ports = ports == [span(None); 2] && single.ports != [None; 2];
+        let left_out = only_ports || matches.details.is_some();
         let conditions = Conditions {
             class: (Service::class(value[0]), Service::class(mask[0])),
             ports,
-            link: match only_ports {
+            link: match left_out {
                 true => PARTIAL,
                 false => self.link((value[1], mask[1]), known_links),
             },

@@ -1,0 +1,70 @@
+//! Rules that test what differs between packets of a flow: in both engines each packet goes where
+//! its own length, flags and type lead it.
+
+use crate::common;
+
+use common::{run, written};
+use weir_sim::Report;
+
+/// Classes by details, of a policy at `table`.
+fn policy(table: &str) -> String {
+    let class = |(name, rule): (&str, &str)| format!("[{table}.class.{name}]\nmatch = {rule}\n");
+    let classes = [
+        ("ping", "{ proto = \"icmp\", icmp_type = \"echo-request\" }"),
+        ("tagged", "{ pcp = 5 }"),
+        ("syn", "{ tcp_flags = \"syn,!ack\" }"),
+        ("small", "{ length = \"0-100 B\" }"),
+    ];
+    format!(
+        "[{table}.link]\nrate = \"10 Mbit/s\"\nscheduler = \"drr\"\n{}\
+         [{table}.class.rest]\ndefault = true\n",
+        classes.map(class).concat()
+    )
+}
+
+/// Sources of ten packets each, and one of TCP that opens one connection; all have these keys.
+fn sources(keys: &str) -> String {
+    let cbr = |(name, more): (&str, &str)| {
+        format!(
+            "[[source]]\nname = \"{name}\"\nkind = \"cbr\"\ninterval = \"10 ms\"\n\
+             stop = \"95 ms\"\n{more}\n{keys}"
+        )
+    };
+    let rows = [
+        ("ping", "size = \"64 B\"\nproto = \"icmp\"\nicmp_type = 8"),
+        ("pong", "size = \"200 B\"\nproto = \"icmp\"\nicmp_type = \"echo-reply\""),
+        ("tagged", "size = \"64 B\"\npcp = 5"),
+        ("other-tag", "size = \"200 B\"\nvlan = 7\npcp = 4"),
+        ("small", "size = \"114 B\""),
+        ("large", "size = \"115 B\""),
+    ];
+    let tcp = format!("[[source]]\nname = \"tcp\"\nkind = \"tcp\"\nbytes = \"20 KB\"\n{keys}");
+    rows.map(cbr).concat() + &tcp
+}
+
+fn check(report: &Report, sent: impl Fn(&str) -> u64) {
+    assert_eq!(["ping", "tagged", "syn"].map(&sent), [10, 10, 1], "{report}");
+    // Of TCP the segments with data are long, and what acknowledges the SYN of the answer is short.
+    assert!((11..20).contains(&sent("small")), "{report}");
+    assert!(sent("rest") >= 30 + 14, "{report}");
+}
+
+#[test]
+fn packets_of_one_source_go_to_several_classes() {
+    let report = run(&written(&format!("duration = \"1 s\"\n{}{}", policy("policy"), sources(""))));
+    check(&report, |class| report.class(class).expect("it is declared").sent.packets);
+}
+
+#[test]
+fn packets_of_a_network_do_so_at_each_link() {
+    let text = format!(
+        "duration = \"1 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
+         [[link]]\nname = \"out\"\nends = [\"a\", \"b\"]\n{}{}",
+        policy("link.policy"),
+        sources("from = \"a\"\nto = \"b\"\n")
+    );
+    let report = run(&written(&text));
+    let network = report.network.as_ref().expect("it was a network");
+    let outlet = network.outlet("out", "a").expect("an outlet");
+    check(&report, |class| outlet.class(class).expect("a class").sent.packets);
+}
