@@ -13,6 +13,7 @@ mod datagrams;
 mod flows;
 mod frame;
 mod input;
+mod named;
 pub mod observed;
 mod population;
 mod replayed;
@@ -26,6 +27,7 @@ pub mod whatif;
 pub use datagrams::{OpenLoop, Quic, Steady};
 pub use flows::{FLOWS_MAX, PACKETS_MAX};
 pub use input::Input;
+pub use named::{Named, Policies, policies};
 pub use replayed::Beside;
 pub use report::{Counts, Reason, Row};
 
@@ -86,6 +88,8 @@ pub struct Inferred {
     /// The rate of the link in bit/s: as given, or what the busiest tenth of a second had.
     #[serde(rename = "rate_bps")]
     pub rate: u64,
+    /// The direction of a record whose link it is.
+    pub direction: Option<String>,
     #[serde(skip)]
     options: Options,
 }
@@ -259,8 +263,12 @@ pub fn infer(
             *end = anonymous.end(*end);
         }
     }
-    let fault = read.fault;
-    Ok(Inferred { flows, counts, notes, fault, duration, rate, options: options.clone() })
+    let direction = match main {
+        Some(Way::Lane(place)) => read.directions.get(usize::from(place)).cloned(),
+        _ => None,
+    };
+    let (fault, options) = (read.fault, options.clone());
+    Ok(Inferred { flows, counts, notes, fault, duration, rate, direction, options })
 }
 
 fn notes(read: &input::Read, meter: &Meter, options: &Options, busiest: u64) -> Vec<String> {

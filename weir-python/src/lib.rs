@@ -8,6 +8,7 @@
 
 mod answer;
 mod effects;
+mod infer;
 mod interrupt;
 mod lab;
 mod live;
@@ -33,6 +34,8 @@ mod _weir {
     use super::answer::Error;
     #[pymodule_export]
     use super::effects::{bounds, convert, diff, import_};
+    #[pymodule_export]
+    use super::infer::{infer, whatif};
     #[pymodule_export]
     use super::lab::lab;
     #[pymodule_export]

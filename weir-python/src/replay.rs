@@ -91,7 +91,7 @@ fn no_capture(path: &Path, error: &CaptureError) -> Trouble {
 
 /// Returns an error of the same kind, so that Python has the same class for it, with the path in
 /// its text.
-fn cannot(what: &str, path: &Path, error: &io::Error) -> Trouble {
+pub fn cannot(what: &str, path: &Path, error: &io::Error) -> Trouble {
     let message = format!("cannot {what} {}: {error}", path.display());
     Trouble::System(io::Error::new(error.kind(), message))
 }

@@ -646,6 +646,78 @@ class Tables(Folder):
         self.assertEqual(list(frame["verdict"]), report.packets.to_dict()["verdict"])
 
 
+class Captures(Folder):
+    """What the applications of a capture wanted, and what other policies would have done to it."""
+
+    CAPTURE = EXAMPLES / "walk/evening.pcap.gz"
+
+    def test_an_inference_has_tables_and_a_scenario_that_runs(self):
+        output = self.folder / "evening.toml"
+        found = weir.infer(self.CAPTURE, output=output, rate="20 Mbit/s")
+        self.assertEqual(found["rate_bps"], 20_000_000)
+        flows, exchanges = found.flows.to_dict(), found.exchanges.to_dict()
+        self.assertEqual(flows["name"], [flow["name"] for flow in found["flows"]])
+        self.assertEqual(flows["bytes"], [flow["bytes"][0] for flow in found["flows"]])
+        self.assertEqual(sum(flows["exchanges"]), len(found.exchanges))
+        self.assertEqual(set(exchanges["flow"]), {
+            name for name, count in zip(flows["name"], flows["exchanges"]) if count
+        })
+        for model, trip in zip((flow["model"] for flow in found["flows"]), flows["round_trip_s"]):
+            parts = model.get("round_trip", {}).get("parts_s", [None])
+            if None not in parts:
+                self.assertAlmostEqual(trip, sum(parts), places=6)
+        self.assertEqual(output.read_text(), found.scenario)
+        self.assertIn("evening.packets-1.pcapng", self.names())
+        scenario = weir.Scenario.from_toml(output)
+        scenario.duration = "3 s"
+        # Sources that begin later are warned of.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            report = weir.simulate(scenario, self.folder)
+        self.assertGreater(len(report["sources"]), 1)
+        self.assertIn("<td>tcp</td>", found._repr_html_())
+        hidden = weir.infer(self.CAPTURE, grouping="exact", anonymous=True)
+        self.assertNotIn(flows["source"][0], hidden.flows.to_dict()["source"])
+
+    def test_what_cannot_be_inferred_from_is_refused(self):
+        with self.assertRaises(FileNotFoundError):
+            weir.infer(self.folder / "none.pcap")
+        with self.assertRaisesRegex(weir.Error, "text: .* is not a capture"):
+            weir.infer(self.write("text", "hello"))
+        with self.assertRaisesRegex(ValueError, "none of auto, exact, population"):
+            weir.infer(self.CAPTURE, grouping="all")
+        own = self.write("own.pcap.gz", self.CAPTURE.read_bytes())
+        with self.assertRaisesRegex(weir.Error, "is an input"):
+            weir.infer(own, output=own)
+        cut = self.write("cut.pcap.gz", self.CAPTURE.read_bytes()[:20_000])
+        with self.assertWarnsRegex(UserWarning, "cut.pcap.gz: it ends early"):
+            self.assertIsNotNone(weir.infer(cut)["fault"])
+
+    def test_forecasts_have_a_table_and_an_error_bar(self):
+        was = EXAMPLES / "walk/uplink.toml"
+        slow = POLICY.replace("1 Mbit/s", "5 Mbit/s")
+        with self.assertRaisesRegex(weir.Error, "name the policy that was in force"):
+            weir.whatif(self.CAPTURE, was)
+        found = weir.whatif(self.CAPTURE, {"slow": slow, "same": was}, was, replications=1)
+        self.assertEqual((found["policies"], found["replications"]), (["slow", "same"], 1))
+        rows = found.rows.to_dict()
+        forecasts = [row for group in found["groups"] for row in group["rows"]]
+        self.assertEqual(len(found.rows), 2 * len(forecasts))
+        self.assertEqual(len(found.unlike), len(found["unlike"]))
+        self.assertIn("throughput", rows["measure"])
+        same = [place for place, policy in enumerate(rows["policy"]) if policy == "same"]
+        self.assertEqual({rows["verdict"][place] for place in same}, {"cannot-tell"})
+        self.assertIn("<td>throughput</td>", found._repr_html_())
+
+    @needs("pyarrow")
+    def test_pyarrow_opens_flows(self):
+        import pyarrow
+
+        found = weir.infer(self.CAPTURE)
+        self.assertEqual(pyarrow.table(found.flows).num_rows, len(found["flows"]))
+        self.assertEqual(pyarrow.table(found.exchanges).num_rows, len(found.exchanges))
+
+
 class Models(Folder):
     def test_every_example_keeps_its_meaning(self):
         count = 0

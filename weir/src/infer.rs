@@ -5,12 +5,10 @@ use crate::output::{Exit, Format, Output};
 use crate::whole_file::{self, cannot};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use weir_core::units::Rate;
-use weir_infer::{Error, Grouping, Inferred, Input, Options, infer};
-use weir_trace::capture::CaptureReader;
-use weir_trace::record::{RecordReader, is_record};
+use weir_infer::{Error, Grouping, Inferred, Input, Named, Options, infer};
 
 /// Reads a capture, or a record of a running link, and writes a scenario whose sources react.
 ///
@@ -67,7 +65,7 @@ impl Infer {
             .collect();
         whole_file::distinct(&[("-o", &self.output)], &inputs)?;
         let options = self.options()?;
-        let bar = bar(&self.file);
+        let bar = reading(&self.file);
         let name = self.file.display().to_string();
         let inferred = {
             let input = self.input(&bar)?;
@@ -106,25 +104,9 @@ impl Infer {
     }
 
     fn input(&self, bar: &ProgressBar) -> Result<Input<'static>, String> {
-        let (start, rest) = open(&self.file)?;
-        let whole = io::Cursor::new(start.clone()).chain(bar.wrap_read(rest));
-        let named = |path: &Path, error: String| format!("{}: {error}", path.display());
-        if is_record(&start) {
-            if let Some(outside) = &self.outside {
-                let outside = outside.display();
-                return Err(format!("a record has both sides; take --outside {outside} out"));
-            }
-            let reader = RecordReader::new(BufReader::with_capacity(PART, whole));
-            let reader = reader.map_err(|error| named(&self.file, error.to_string()))?;
-            return Ok(Input::Record(reader));
-        }
-        let reader = CaptureReader::new(whole);
-        let inside = reader.map_err(|error| named(&self.file, error.to_string()))?;
-        let Some(path) = &self.outside else { return Ok(Input::Capture(inside)) };
-        let (start, rest) = open(path)?;
-        let reader = CaptureReader::new(io::Cursor::new(start).chain(rest));
-        let outside = reader.map_err(|error| named(path, error.to_string()))?;
-        Ok(Input::Captures(inside, outside))
+        let Named { name, bytes } = open(&self.file)?;
+        let outside = self.outside.as_deref().map(open).transpose()?;
+        Input::of(Named::new(name, bar.wrap_read(bytes)), outside)
     }
 }
 
@@ -140,21 +122,18 @@ fn write(path: &Path, inferred: &Inferred) -> Result<(), String> {
     whole_file::write(path, &inferred.scenario())
 }
 
-/// Opens a file and reads its first bytes, by which its kind is known.
-fn open(path: &Path) -> Result<(Vec<u8>, Box<dyn Read>), String> {
+/// Opens a capture or a record; `-` is standard input.
+pub(crate) fn open(path: &Path) -> Result<Named<'static>, String> {
     let name = path.display().to_string();
-    let mut file: Box<dyn Read> = match path.as_os_str() == "-" {
+    let bytes: Box<dyn Read> = match path.as_os_str() == "-" {
         true => Box::new(io::stdin()),
         false => Box::new(File::open(path).map_err(|error| cannot("read", &name, &error))?),
     };
-    let mut start = Vec::new();
-    let read = file.by_ref().take(START).read_to_end(&mut start);
-    read.map_err(|error| cannot("read", &name, &error))?;
-    Ok((start, file))
+    Ok(Named { name, bytes })
 }
 
 /// Returns a bar that shows on a terminal how many bytes of the file were read.
-fn bar(path: &Path) -> ProgressBar {
+pub(crate) fn reading(path: &Path) -> ProgressBar {
     let bar = ProgressBar::no_length();
     let length = std::fs::metadata(path).map_or(0, |file| file.len());
     if length > 0
@@ -179,10 +158,6 @@ fn rate(text: &str) -> Result<Rate, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
-/// The bytes by which the kind of a file is known.
-const START: u64 = 512;
-/// The bytes of a file that are read at once.
-const PART: usize = 256 << 10;
 const BAR: &str = "{wide_bar} {binary_bytes}/{binary_total_bytes} {eta}";
 /// Where the kernel gives random numbers.
 const RANDOM: &str = "/dev/urandom";

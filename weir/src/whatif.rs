@@ -1,22 +1,18 @@
 //! `weir whatif`: what other policies would have done to the traffic of a capture.
 
+use crate::infer::{open, reading};
 use crate::output::{Exit, Format, Output};
 use crate::picture::{Files, picture_file};
 use crate::whole_file::cannot;
 use crate::{Run, input};
 use indicatif::ProgressBar;
-use std::fs::File;
-use std::io::BufReader;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use weir_host::signals::StopSignal;
 use weir_infer::whatif::{Answer, Trial, ask};
-use weir_infer::{Grouping, Inferred, Input, Options, infer};
+use weir_infer::{Grouping, Inferred, Input, Named, Options, infer, policies};
 use weir_policy::{Policy, policy, render};
 use weir_sim::{replicate, whatif};
-use weir_trace::capture::CaptureReader;
-use weir_trace::load::Load;
-use weir_trace::record::{RecordReader, is_record};
 
 /// Says what other policies would have done to the traffic of a capture, whose senders react.
 ///
@@ -79,17 +75,22 @@ impl Whatif {
     fn answer(&self, output: &Output) -> Result<Exit, String> {
         let stop = StopSignal::install().map_err(|error| error.to_string())?;
         let files = Files::open(self.plot.as_deref(), None)?;
-        let mut policies = vec![self.was()?];
-        for path in &self.policies {
-            policies.push((path.display().to_string(), read(path)?));
-        }
-        let inferred = self.inferred(&policies[0].1)?;
+        let was = self.was()?;
+        let others = self.policies.iter().map(|path| Ok((path.display().to_string(), read(path)?)));
+        let others = others.collect::<Result<Vec<_>, String>>()?;
+        let inferred = self.inferred(was.as_ref().map(|was| &was.1))?;
+        let was = was.map_or_else(|| self.recorded(&inferred), Ok)?;
+        let policies: Vec<_> = std::iter::once(was).chain(others).collect();
         let replications = usize::from(self.replications.get());
         let threads = self.threads.map_or_else(replicate::cores, |count| count.get().into());
         let bar = ProgressBar::new((policies.len() * replications) as u64);
         let trial = Trial { policies: &policies, replications, threads };
-        let done = |ended: usize| bar.set_position(ended as u64);
-        let answer = ask((&inferred, self.input()?), &trial, stop.flag(), &done);
+        let reading = reading(&self.capture);
+        let done = |ended: usize| {
+            reading.finish_and_clear();
+            bar.set_position(ended as u64);
+        };
+        let answer = ask((&inferred, self.input(&reading)?), &trial, stop.flag(), &done);
         bar.finish_and_clear();
         let Answer { whatif, scenarios } = match answer {
             Err(_) if stop.requested() => return Ok(Exit::Interrupted),
@@ -108,53 +109,48 @@ impl Whatif {
         Ok(Exit::Clean)
     }
 
-    /// Returns the policy that was in force, with its name.
-    fn was(&self) -> Result<(String, Policy), String> {
+    /// Returns the policy that was in force with its name, as --was says.
+    fn was(&self) -> Result<Option<(String, Policy)>, String> {
         if let Some(path) = &self.was {
-            return Ok((path.display().to_string(), read(path)?));
+            return Ok(Some((path.display().to_string(), read(path)?)));
         }
-        let name = self.capture.display().to_string();
-        if !is_record(&start(&self.capture)?) {
-            return Err(format!("{name}: name the policy that was in force with --was POLICY"));
+        match policies(open(&self.capture)?)? {
+            Some(_) => Ok(None),
+            None => {
+                let name = self.capture.display();
+                Err(format!("{name}: name the policy that was in force with --was POLICY"))
+            }
         }
-        let load = Load::of_record(open(&self.capture)?, self.direction.as_deref());
-        let stages = load.map_err(|why| format!("{name}: {why}"))?.stages;
-        let first = stages.into_iter().next();
-        let first = first.ok_or_else(|| format!("{name}: it has no policy"))?;
-        Ok((first.name, first.policy))
     }
 
-    fn inferred(&self, was: &Policy) -> Result<Inferred, String> {
+    /// Returns the policy of a record for the link that was inferred from it.
+    fn recorded(&self, inferred: &Inferred) -> Result<(String, Policy), String> {
+        let found = policies(open(&self.capture)?)?;
+        let own = found.and_then(|found| found.of(inferred.direction.as_deref()));
+        own.ok_or_else(|| format!("{}: it has no policy", self.capture.display()))
+    }
+
+    fn inferred(&self, was: Option<&Policy>) -> Result<Inferred, String> {
         let stem = self.capture.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let options = Options {
             name: stem.unwrap_or_default(),
-            rate: Some(was.link.tree.rate()),
+            // Each run replaces the policy of the scenario.
+            policy: Some(String::new()),
+            rate: was.map(|was| was.link.tree.rate()),
             direction: self.direction.clone(),
             grouping: Grouping::Exact,
             ..Options::default()
         };
-        let bar = ProgressBar::new_spinner();
-        let inferred = infer(self.input()?, &options, &mut |frames| bar.set_position(frames));
+        let bar = reading(&self.capture);
+        let inferred = infer(self.input(&bar)?, &options, &mut |_| {});
         bar.finish_and_clear();
         inferred.map_err(|error| format!("{}: {error}", self.capture.display()))
     }
 
-    fn input(&self) -> Result<Input<'static>, String> {
-        let named = |path: &Path, error: String| format!("{}: {error}", path.display());
-        if is_record(&start(&self.capture)?) {
-            let reader = RecordReader::new(open(&self.capture)?);
-            return Ok(Input::Record(
-                reader.map_err(|error| named(&self.capture, error.to_string()))?,
-            ));
-        }
-        let capture = |path: &Path| {
-            CaptureReader::new(open(path)?).map_err(|error| named(path, error.to_string()))
-        };
-        let inside = capture(&self.capture)?;
-        Ok(match &self.outside {
-            Some(outside) => Input::Captures(inside, capture(outside)?),
-            None => Input::Capture(inside),
-        })
+    fn input(&self, bar: &ProgressBar) -> Result<Input<'static>, String> {
+        let Named { name, bytes } = open(&self.capture)?;
+        let outside = self.outside.as_deref().map(open).transpose()?;
+        Input::of(Named::new(name, bar.wrap_read(bytes)), outside)
     }
 }
 
@@ -168,23 +164,3 @@ fn read(path: &Path) -> Result<Policy, String> {
     let policy = outcome.plan.as_ref().filter(|_| !failed).cloned();
     policy.ok_or_else(|| format!("{name} has errors\n{}", findings()))
 }
-
-/// Returns the first bytes of a file, by which its kind is known.
-fn start(path: &Path) -> Result<Vec<u8>, String> {
-    use std::io::Read;
-    let mut start = Vec::new();
-    let read = open(path)?.take(START).read_to_end(&mut start);
-    read.map_err(|error| cannot("read", &path.display().to_string(), &error))?;
-    Ok(start)
-}
-
-fn open(path: &Path) -> Result<BufReader<File>, String> {
-    let file = File::open(path);
-    let file = file.map_err(|error| cannot("read", &path.display().to_string(), &error))?;
-    Ok(BufReader::with_capacity(PART, file))
-}
-
-/// The bytes by which the kind of a file is known.
-const START: u64 = 1 << 16;
-/// The bytes that are read at once.
-const PART: usize = 256 << 10;

@@ -22,11 +22,23 @@ or as an object (`Policy`, `Scenario`).
 [100]
 """
 
-from ._calls import bounds, check, compare, convert, diff, import_, replay, simulate, test
+from ._calls import (
+    bounds,
+    check,
+    compare,
+    convert,
+    diff,
+    import_,
+    infer,
+    replay,
+    simulate,
+    test,
+    whatif,
+)
 from ._engines import Engine, LocalEngine, RayEngine
 from ._link import Link, connect
 from ._model import Class, LinkPlan, Policy, Promise, Queue, Scenario, Source
-from ._report import Comparison, Report
+from ._report import Comparison, Inferred, Report, WhatIf
 from ._sweep import Sweep, sweep
 from ._tune import Tuned, tune
 from ._weir import (
@@ -46,6 +58,7 @@ __all__ = [
     "Comparison",
     "Engine",
     "Error",
+    "Inferred",
     "Link",
     "LinkPlan",
     "LocalEngine",
@@ -60,6 +73,7 @@ __all__ = [
     "Sweep",
     "Table",
     "Tuned",
+    "WhatIf",
     "announce",
     "bounds",
     "check",
@@ -70,6 +84,7 @@ __all__ = [
     "droppers",
     "explain_record",
     "import_",
+    "infer",
     "lab",
     "replay",
     "reserve",
@@ -78,4 +93,5 @@ __all__ = [
     "sweep",
     "test",
     "tune",
+    "whatif",
 ]

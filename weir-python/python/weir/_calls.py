@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Sequence, TypeVar
+import secrets
+from typing import Any, Callable, Literal, Mapping, Sequence, TypeVar, Union
 
 from . import _weir
-from ._given import Given, PathLike, folder_of, listed, text_of
-from ._report import Comparison, Report
+from ._given import Given, PathLike, file_of, folder_of, listed, text_of
+from ._report import Comparison, Inferred, Report, WhatIf
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -83,6 +84,54 @@ def replay(
 ) -> dict[str, Any]:
     """Runs a capture through a policy in virtual time, as `weir replay` does."""
     return _weir.replay(text_of(policy_text), capture_path, output_path)
+
+
+@documented(_weir.infer)
+def infer(
+    capture: PathLike,
+    outside: PathLike | None = None,
+    *,
+    policy: PathLike | None = None,
+    rate: str | None = None,
+    direction: str | None = None,
+    grouping: Literal["auto", "exact", "population"] = "auto",
+    anonymous: bool = False,
+    output: PathLike | None = None,
+) -> Inferred:
+    """Finds what the applications of a capture wanted, as `weir infer` does."""
+    return _weir.infer(
+        capture, outside, policy=None if policy is None else os.fspath(policy), rate=rate,
+        direction=direction, grouping=grouping, output=output,
+        anonymous=secrets.randbits(64) if anonymous else None,
+    )
+
+
+Policies = Union[Given, Sequence[Given], Mapping[str, Given]]
+"""A policy, several, or several by names of your own."""
+
+
+@documented(_weir.whatif)
+def whatif(
+    capture: PathLike,
+    policies: Policies,
+    was: Given | None = None,
+    outside: PathLike | None = None,
+    *,
+    direction: str | None = None,
+    replications: int = 3,
+    threads: int | None = None,
+) -> WhatIf:
+    """Says what other policies would have done to a capture, as `weir whatif` does."""
+    if isinstance(policies, Mapping):
+        named = [(name, text_of(policy)) for name, policy in policies.items()]
+    else:
+        rows = enumerate(listed(policies), 1)
+        named = [(file_of(policy) or f"policy {number}", text_of(policy)) for number, policy in rows]
+    known = None if was is None else (file_of(was) or "was", text_of(was))
+    return _weir.whatif(
+        capture, named, known, outside=outside, direction=direction,
+        replications=replications, threads=threads,
+    )
 
 
 @documented(_weir.bounds)

@@ -72,6 +72,37 @@ class Comparison(dict[str, Any]):
         return table_html(columns, len(next(iter(columns.values()), [])))
 
 
+class Inferred(dict[str, Any]):
+    """What the applications of a capture wanted: a dict, as docs/guide/what-if.md describes it."""
+
+    flows: Table
+    """A row for each flow."""
+    exchanges: Table
+    """A row for each request with its response."""
+    scenario: str
+    """The scenario in which the sources react."""
+
+    def _repr_html_(self) -> str:
+        rows = self["counts"]["rows"]
+        columns = {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
+        return table_html(columns, len(rows))
+
+
+class WhatIf(dict[str, Any]):
+    """What other policies would have done to a capture: a dict, as docs/guide/what-if.md has it."""
+
+    rows: Table
+    """A row for each forecast: of a policy, for a figure of a group of flows."""
+    unlike: Table
+    """A row for each flow that the simulation of the known case does not reproduce."""
+
+    def _repr_html_(self) -> str:
+        columns = self.rows.to_dict()
+        shown = [at for at, by in enumerate(columns["by"]) if by == "class"]
+        heads = ["group", "measure", "captured", "simulated", "policy", "value", "bar", "verdict"]
+        return table_html({key: [columns[key][at] for at in shown] for key in heads}, len(shown))
+
+
 def table_of(rows: Iterable[Mapping[str, Any]]) -> Table:
     """Returns dicts as a table, with a column for each key; what a row lacks is null.
 

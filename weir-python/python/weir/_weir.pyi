@@ -3,7 +3,7 @@
 from os import PathLike
 from typing import Any, Literal, Mapping, Sequence, TypedDict, Union
 
-from ._report import Report
+from ._report import Inferred, Report, WhatIf
 
 _Path = Union[str, PathLike[str]]
 
@@ -110,6 +110,33 @@ def compare(
 
 def test(text: str, base_dir: Union[_Path, None] = None, *, runs: int = 5) -> dict[str, Any]:
     """Tests the promises of a policy, as `weir test` does."""
+
+def infer(
+    capture: _Path,
+    outside: Union[_Path, None] = None,
+    *,
+    policy: Union[str, None] = None,
+    rate: Union[str, None] = None,
+    direction: Union[str, None] = None,
+    grouping: Union[str, None] = None,
+    anonymous: Union[int, None] = None,
+    output: Union[_Path, None] = None,
+) -> Inferred:
+    """Finds what the applications of a capture or a record wanted, as `weir infer` does; with the
+    tables `flows` and `exchanges`, and the text of the `scenario`. `anonymous` is a secret."""
+
+def whatif(
+    capture: _Path,
+    policies: Sequence[tuple[str, str]],
+    was: Union[tuple[str, str], None] = None,
+    *,
+    outside: Union[_Path, None] = None,
+    direction: Union[str, None] = None,
+    replications: int = 3,
+    threads: Union[int, None] = None,
+) -> WhatIf:
+    """Says what other policies, names with texts, would have done to a capture, as `weir whatif`
+    does; with the tables `rows` and `unlike`."""
 
 def bounds(text: str, name: str = "policy.toml") -> list[dict[str, Any]]:
     """What each class of a policy gets, as `weir check --bounds` says."""

@@ -202,6 +202,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-rsvp",
             "weir-trace",
             "weir-sim",
+            "weir-infer",
             "weir-host",
             "weir-link",
             "weir-control",
