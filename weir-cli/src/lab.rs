@@ -69,6 +69,12 @@ pub struct Request {
     /// With `ns2-cbq`: run the scenario of this file instead of ns-2's own.
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// With `whatif`: write the records of its links to this folder, which is made.
+    #[arg(long, value_name = "DIR", conflicts_with = "from")]
+    pub keep: Option<PathBuf>,
+    /// With `whatif`: run nothing live, and take the records that `--keep` wrote to this folder.
+    #[arg(long, value_name = "DIR")]
+    pub from: Option<PathBuf>,
     /// A picture of the results: of a paper's experiment with historic, sound and the paper's own
     /// values on the same axes; also of `score` and `tcp-kernel`.
     #[arg(long, value_name = "FILE.svg|png|html", value_parser = picture_name())]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_show::Plot;
 
 /// Which parts of an experiment to run, and for how long.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The length of one measurement; experiments in virtual time ignore it.
     pub duration: Duration,
@@ -18,6 +18,10 @@ pub struct Options {
     pub only: Option<String>,
     /// A scenario to run, for experiments that take one from a file.
     pub file: Option<PathBuf>,
+    /// Where live records are written, for experiments that keep them.
+    pub keep: Option<PathBuf>,
+    /// Where such records are, which then are taken instead of live ones.
+    pub from: Option<PathBuf>,
 }
 
 /// One measured figure beside its claim.
@@ -167,7 +171,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_measured_and_told_at_once() {
         let only = Some("30 Mbit".to_owned());
-        let options = Options { duration: Duration::ZERO, only, file: None };
+        let options = Options { only, ..Options::default() };
         let mut told = Vec::new();
         let mut progress = |row: &Row| told.push(row.subject.clone());
         let mut rows = Rows::new(&options, &mut progress);

@@ -49,6 +49,10 @@ fn run_request(request: Request, set: &PaperSet, output: &Output) -> Exit {
     if request.file.is_none() && !sheets.is_empty() {
         return papers::run(set, &sheets, &request, output);
     }
+    let is_kept = request.keep.is_some() || request.from.is_some();
+    if is_kept && !own.is_some_and(|(_, own)| own.keeps_records) {
+        return output.refuse(&format!("`{}` keeps no records", request.which.name));
+    }
     let Some((found, own)) = own else {
         return unknown(&request.which, set, output);
     };
@@ -57,7 +61,8 @@ fn run_request(request: Request, set: &PaperSet, output: &Output) -> Exit {
         Err(error) => return output.refuse(&error),
     };
     let duration = Duration::from_secs(request.seconds);
-    let options = Options { duration, only: request.only, file: request.file };
+    let Request { only, file, keep, from, .. } = request;
+    let options = Options { duration, only, file, keep, from };
     own::run(output, found, own, &options, files)
 }
 

@@ -29,6 +29,8 @@ pub struct Own {
     pub is_live: bool,
     /// It runs scenarios from files.
     pub takes_file: bool,
+    /// It keeps the records of its links, and takes kept ones, with `--keep` and `--from`.
+    pub keeps_records: bool,
     /// It has plots for `--plot`.
     pub draws: bool,
     measure: MeasureOwn,
@@ -47,7 +49,7 @@ impl Own {
         options: &Options,
         progress: &mut dyn FnMut(&Row),
     ) -> Result<Results, String> {
-        let _first = if self.is_live { rig::prepare()? } else { None };
+        let _first = if self.is_live && options.from.is_none() { rig::prepare()? } else { None };
         let mut rows = Rows::new(options, progress);
         (self.measure)(&mut rows)?;
         Ok(rows.results)
@@ -60,7 +62,7 @@ impl Own {
 
     /// One in virtual time.
     const fn simulated(measure: MeasureOwn) -> Self {
-        Self { is_live: false, takes_file: false, draws: false, measure }
+        Self { is_live: false, takes_file: false, keeps_records: false, draws: false, measure }
     }
 }
 

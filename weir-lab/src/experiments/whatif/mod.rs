@@ -5,18 +5,18 @@
 //! objects. Beside the forecast stand what an open-loop replay of the same packets says, and that
 //! all stays as it was. The list of pairs was fixed before any was run ([`pairs`]).
 
+mod kept;
 mod live;
 mod pairs;
 
 use super::{Experiment, Own};
-use crate::rows::{Row, Rows};
-use live::{DOWN, record};
+use crate::rows::{Options as Wanted, Row, Rows};
+use live::DOWN;
 use pairs::{PAIRS, Pair};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use weir_core::units;
 use weir_infer::whatif::{Trial, ask};
 use weir_infer::{Grouping, Inferred, Input, Options, infer};
@@ -31,7 +31,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "whatif",
     summary: "forecasts for another policy from a record, beside the live truth of 24 pairs",
     measure: None,
-    own: Some(Own::live(run)),
+    own: Some(Own { keeps_records: true, ..Own::live(run) }),
 };
 
 /// The figures that are judged, and the most that the median error may be.
@@ -63,7 +63,7 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     for pair in PAIRS {
         let name = pair.name();
         rows.measure(&name, |options| {
-            let found = points_of(&pair, options.duration)?;
+            let found = points_of(&pair, options)?;
             let shown: Vec<Row> = found.iter().map(|point| point.row(&name)).collect();
             points.extend(found);
             Ok::<_, String>(shown)
@@ -76,10 +76,9 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
 }
 
 /// Runs both policies live, and forecasts the second from the first.
-fn points_of(pair: &Pair, duration: Duration) -> Result<Vec<Point>, String> {
+fn points_of(pair: &Pair, options: &Wanted) -> Result<Vec<Point>, String> {
     let texts = pair.policies.map(|policy| policy.text(pair.rate));
-    let live = |text: &String| record(pair, text, duration).map_err(|error| error.to_string());
-    let [was, then] = [live(&texts[0])?, live(&texts[1])?];
+    let [was, then] = kept::records(pair, &texts, options)?;
     let policies = texts.map(|text| weir_policy::parse(&text, "pair.toml").plan);
     let [Some(first), Some(second)] = policies else {
         return Err("a policy of the pair has errors".to_owned());
