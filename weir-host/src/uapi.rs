@@ -112,7 +112,8 @@ pub mod classic {
     use libc::{
         BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JA, BPF_JEQ,
         BPF_JGE, BPF_JGT, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_LEN, BPF_LSH, BPF_MEM,
-        BPF_MISC, BPF_RET, BPF_RSH, BPF_ST, BPF_SUB, BPF_TAX, BPF_TXA, BPF_W, BPF_X,
+        BPF_MISC, BPF_MOD, BPF_MUL, BPF_RET, BPF_RSH, BPF_ST, BPF_SUB, BPF_TAX, BPF_TXA, BPF_W,
+        BPF_X, BPF_XOR,
     };
 
     pub const LOAD_NUMBER: u16 = (BPF_LD | BPF_IMM) as u16;
@@ -129,6 +130,9 @@ pub mod classic {
     pub const STORE: u16 = BPF_ST as u16;
     pub const ADD_X: u16 = (BPF_ALU | BPF_ADD | BPF_X) as u16;
     pub const SUBTRACT_X: u16 = (BPF_ALU | BPF_SUB | BPF_X) as u16;
+    pub const XOR_X: u16 = (BPF_ALU | BPF_XOR | BPF_X) as u16;
+    pub const MULTIPLY: u16 = (BPF_ALU | BPF_MUL | BPF_K) as u16;
+    pub const MODULO: u16 = (BPF_ALU | BPF_MOD | BPF_K) as u16;
     pub const AND: u16 = (BPF_ALU | BPF_AND | BPF_K) as u16;
     pub const SHIFT_LEFT: u16 = (BPF_ALU | BPF_LSH | BPF_K) as u16;
     pub const SHIFT_RIGHT: u16 = (BPF_ALU | BPF_RSH | BPF_K) as u16;

@@ -59,7 +59,7 @@ pub struct BridgeConfig {
     /// The CPU to run on.
     pub cpu: Option<usize>,
     /// How many threads receive and send for the ports, beside the loop that decides; with less
-    /// than 2 the loop does all.
+    /// than 2 the loop does all. Where they are more than the ports, several share one.
     pub workers: usize,
     /// Whether a port is set down while those that its frames go to have no carrier.
     pub passes_carrier: bool,
@@ -82,15 +82,23 @@ impl BridgeConfig {
     pub(crate) fn room(&self, mtu: impl Fn(&str) -> usize) -> Room {
         let of = |(index, port): (usize, &BridgePort)| match &port.source {
             PortSource::Config(config) => {
-                let sorting = port.sorting(index, &self.lanes);
-                let config = PortConfig { sorting, ..config.clone() };
+                let (sorting, shares) = (port.sorting(index, &self.lanes), self.shares(index));
+                let config = PortConfig { sorting, shares, ..config.clone() };
                 port::room(&config, mtu(&config.interface))
             }
             PortSource::Open(port) => port.room(),
         };
-        let rooms = self.ports.iter().enumerate().map(of);
-        let of_worker = |room| if self.has_workers() { worker::room(room) } else { room };
-        rooms.map(of_worker).fold(Room::default(), Room::with)
+        let rooms = self.ports.iter().enumerate().map(of).enumerate();
+        let of_workers = |(index, room)| match self.has_workers() {
+            true => worker::room(room, self.shares(index)),
+            false => room,
+        };
+        rooms.map(of_workers).fold(Room::default(), Room::with)
+    }
+
+    /// Returns how many threads may share a port.
+    pub(crate) fn shares(&self, index: usize) -> usize {
+        worker::shares(self.workers, self.ports.len(), index)
     }
 
     /// Whether other threads receive and send for the ports.
@@ -125,10 +133,16 @@ impl BridgeConfig {
         Self { intake: false, ..self }
     }
 
-    /// Takes the ports, each with the sorting that its lane wants.
+    /// Takes the ports, each with the sorting that its lane wants, and as many shares as it may
+    /// have.
     pub(crate) fn sorted_ports(&mut self) -> Vec<BridgePort> {
+        let count = self.ports.len();
         let ports = std::mem::take(&mut self.ports).into_iter().enumerate();
-        ports.map(|(index, port)| port.sorted_for(index, &self.lanes)).collect()
+        let ready = |(index, port): (usize, BridgePort)| {
+            let shares = worker::shares(self.workers, count, index);
+            port.sorted_for(index, &self.lanes).shared_by(shares)
+        };
+        ports.map(ready).collect()
     }
 }
 
@@ -160,6 +174,13 @@ impl BridgePort {
         let sorting = self.sorting(index, lanes);
         if let (Some(sorting), PortSource::Config(config)) = (sorting, &mut self.source) {
             config.sorting = Some(sorting);
+        }
+        self
+    }
+
+    fn shared_by(mut self, threads: usize) -> Self {
+        if let PortSource::Config(config) = &mut self.source {
+            config.shares = threads;
         }
         self
     }
@@ -560,14 +581,15 @@ impl Bridge {
     /// takes; returns whether there were any. `reach` becomes how far all rings were emptied.
     fn receive(&mut self, now: Instant, port: usize, reach: &mut Reach) -> bool {
         let mut worked = false;
-        for ring in self.first_ring(port)..self.ports[port].port.rings() {
-            assert!(self.inbox.is_empty(), "the frames of a ring are distributed before the next");
+        let (rings, shares) = (self.ports[port].port.rings(), self.ports[port].port.shares());
+        for queue in self.first_queue(port)..rings - 1 + shares {
+            assert!(self.inbox.is_empty(), "the frames of a queue are distributed before the next");
             let input = &mut self.ports[port].port;
-            let reached = input.receive(ring, BATCH, &mut self.pool, &mut self.inbox);
+            let reached = input.receive(queue, BATCH, &mut self.pool, &mut self.inbox);
             assert!(self.inbox.len() < BATCH + SEGMENTS_MAX, "a turn takes what it asked for");
             assert!(
                 self.inbox.is_sorted_by_key(|received| received.at_ns),
-                "the stamps of a ring never go back"
+                "the stamps of a queue never go back"
             );
             worked |= !self.inbox.is_empty();
             reach.join(reached, now);
@@ -576,13 +598,13 @@ impl Bridge {
         worked
     }
 
-    /// Returns the first ring to take frames from. Where workers send, a lane may hand out frames
+    /// Returns the first queue to take frames from. Where workers send, a lane may hand out frames
     /// faster than its port's worker takes them: then those of ring 0 wait there, and what it has
     /// no room for is lost of its class; rings of guaranteed classes go on.
-    fn first_ring(&self, port: usize) -> usize {
+    fn first_queue(&self, port: usize) -> usize {
         let is_fed = |lane: &&Lane| lane.labels().from.contains(&port);
         let is_jammed = || self.lanes.iter().filter(is_fed).any(Lane::is_jammed);
-        usize::from(self.has_workers && is_jammed())
+        if self.has_workers && is_jammed() { self.ports[port].port.shares() } else { 0 }
     }
 
     /// Hands each frame of the inbox to the lanes of the ports that it goes to.
@@ -760,7 +782,7 @@ impl OpenPort {
         counts.interface.push_str(self.port.interface());
         counts.state = self.port.state();
         counts.counters = self.port.counters();
-        counts.rings = self.port.rings();
+        (counts.rings, counts.shares) = (self.port.rings(), self.port.shares());
         counts.kept = self.kept;
     }
 }

@@ -10,8 +10,8 @@ use weir_policy::policy;
 use weir_trace::record::{File, Head, LaneHead};
 
 use crate::bridge::{BridgeConfig, BridgePort, LaneConfig, Varies};
-use crate::port::PortConfig;
 use crate::port::impaired::Impairment;
+use crate::port::{PortConfig, SHARES_MAX};
 use crate::sorter::SortPlan;
 use weir_host::error::{Result, SystemError};
 use weir_host::sandbox;
@@ -153,10 +153,10 @@ fn config(
 }
 
 /// Returns how many threads receive and send for a bridge: where the deployment leaves that to the
-/// machine, those that remain of its processors beside the loop.
+/// machine, those that remain of its processors beside the loop, up to what a number may say.
 fn workers(wanted: Option<u32>) -> usize {
     let beside = || usable_cpus().map_or(1, |usable| usable.len().saturating_sub(1).max(1));
-    wanted.map_or_else(beside, |workers| workers as usize)
+    wanted.map_or_else(beside, |workers| workers as usize).min(SHARES_MAX)
 }
 
 fn port_config(deployment: &Deployment, number: usize) -> PortConfig {

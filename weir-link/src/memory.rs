@@ -132,8 +132,9 @@ pub fn forecast(deployment: &Deployment, mtu: impl Fn(&str) -> usize) -> Forecas
 /// Returns the bytes of the pool of a bridge.
 fn pool(config: &BridgeConfig, slot_len: usize, held_max: usize) -> u64 {
     let frames = pool_frames(held_max, &config.lanes);
-    // The worker of a port has a view of the pool, and the loop one beside its own.
-    let views = if config.has_workers() { 2 * config.ports.len() } else { 0 };
+    // Each worker of a port has a view of the pool, and the loop one beside its own for it.
+    let shares = (0..config.ports.len()).map(|port| config.shares(port)).sum::<usize>();
+    let views = if config.has_workers() { 2 * shares } else { 0 };
     (FramePool::bytes_for(frames, slot_len) + views * FramePool::view_bytes_for(frames)) as u64
 }
 

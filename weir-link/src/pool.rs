@@ -53,13 +53,15 @@ struct Place {
     /// Whether its checksum is still to be computed, which a segment that leaves joined with
     /// others does not need.
     lacks_sum: bool,
+    /// A number that frames of one flow have in common, where workers share ports.
+    flow: u8,
     /// The slot of the frame behind it in its train, or [`NONE`].
     next: u32,
 }
 
 impl Place {
     fn new(offset: usize, len: u32) -> Self {
-        Self { offset: offset as u32, len, segment: 0, lacks_sum: false, next: NONE }
+        Self { offset: offset as u32, len, segment: 0, lacks_sum: false, flow: 0, next: NONE }
     }
 }
 
@@ -335,8 +337,8 @@ impl FramePool {
             let from = self.memory.bytes(start..start + len);
             self.memory.bytes_mut(to..to + len).copy_from_slice(from);
         }
-        let lacks_sum = self.places[id.0 as usize].lacks_sum;
-        self.places[index as usize] = Place { lacks_sum, ..Place::new(0, len as u32) };
+        let Place { lacks_sum, flow, .. } = self.places[id.0 as usize];
+        self.places[index as usize] = Place { lacks_sum, flow, ..Place::new(0, len as u32) };
         Some(FrameId(index))
     }
 
@@ -349,6 +351,16 @@ impl FramePool {
     /// Returns the last stamp of a slot; it outlives its frame until the slot gets another.
     pub(crate) fn stamp(&self, id: FrameId) -> u64 {
         self.stamps[id.0 as usize]
+    }
+
+    /// Notes a number that frames of one flow have in common.
+    pub(crate) fn set_flow(&mut self, id: FrameId, flow: u8) {
+        self.places[id.0 as usize].flow = flow;
+    }
+
+    /// Returns the number that [`FramePool::set_flow`] noted; 0 if none did.
+    pub(crate) fn flow(&self, id: FrameId) -> u8 {
+        self.places[id.0 as usize].flow
     }
 
     /// Returns the number of the first of so many segments of a super-packet; the next ones count

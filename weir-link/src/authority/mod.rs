@@ -20,7 +20,8 @@
 //!
 //! A port's lifetime in requests, for packet sockets: [`PortRequest::Open`]; when another interface
 //! has the name, [`PortRequest::Bind`]; when the interface is up and frames can be sorted,
-//! [`PortRequest::Sort`]; for a policy with more rings, [`PortRequest::MakeRings`]. For AF_XDP:
+//! [`PortRequest::Sort`]; for a policy with more rings, [`PortRequest::MakeRings`]; for each thread
+//! that shares it with the first, [`PortRequest::Share`]. For AF_XDP:
 //! [`PortRequest::Open`]; [`PortRequest::Sockets`], [`PortRequest::Bind`] and
 //! [`PortRequest::Attach`] when it goes live; [`PortRequest::Attach`] alone when its intake opens
 //! again; when frames are to be sorted otherwise, [`PortRequest::Exchange`]. For a host's ends:
@@ -104,6 +105,15 @@ pub enum PortRequest {
         /// The number that it is to have.
         to: usize,
     },
+    /// Make packet sockets for another thread that shares the port: one that sends, and one for
+    /// each ring that it lacks, which refuse each frame and join the group of the socket that is
+    /// passed, behind its members.
+    Share {
+        /// The number of rings that it has from before.
+        from: usize,
+        /// The number that it is to have.
+        to: usize,
+    },
     /// Have AF_XDP frames sorted by the program of this sorting, which is exchanged at the link
     /// that is passed, and come to the other set of sockets.
     Exchange {
@@ -163,7 +173,8 @@ pub enum Reply {
     File(Contents),
 }
 
-/// Packet sockets and their rings. Descriptors: on [`PortRequest::Open`] a socket that asks about
+/// Packet sockets and their rings. Descriptors: on [`PortRequest::Open`] and
+/// [`PortRequest::Share`] a socket that asks about
 /// the interface, then the sending socket and, where there is one, that for long frames; then those
 /// that receive, one for each ring.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,9 +1,10 @@
 //! Law: however many workers there are, and however they take turns, the loop decides what it
 //! decides without them.
 //!
-//! Each ring stands for a worker that has a part of the flows. It looks at its frames at instants
-//! of its own, passes all or some of them on, and says how far it came. What leaves the link and
-//! what it drops is then the same as where all frames come by one ring as soon as they arrive.
+//! Each share of a port stands for a worker that has a part of the flows. It looks at its frames at
+//! instants of its own, passes all or some of them on, and says how far it came. What leaves the
+//! link and what it drops is then the same as where all frames come by one ring as soon as they
+//! arrive.
 //! Stamps differ: frames that arrive at the same instant have no order of their own.
 
 use std::collections::BTreeSet;
@@ -32,17 +33,17 @@ struct Offered {
     bytes: Vec<u8>,
 }
 
-/// A bridge from two ports with so many rings each to a third one.
+/// A bridge from two ports with so many shares each to a third one.
 struct Scene {
     bridge: Bridge,
     cables: Vec<Cable>,
 }
 
 impl Scene {
-    fn new(policy: &Policy, rings: usize) -> Self {
+    fn new(policy: &Policy, shares: usize) -> Self {
         let ports = INPUTS + 1;
         let (mems, cables): (Vec<_>, Vec<_>) =
-            (0..ports).map(|number| Mem::new(&format!("mem{number}"), rings)).unzip();
+            (0..ports).map(|number| Mem::in_parts(&format!("mem{number}"), 1, shares)).unzip();
         let forth = LaneConfig::new("forth", ((0..INPUTS).collect(), INPUTS), policy);
         let forth = LaneConfig { frames_max: 8192, ..forth.expect("the policy is sound") };
         let port = |(number, mem)| BridgePort {

@@ -4,10 +4,10 @@
 //! frames. Frames arrive in a receive ring and are finished on arrival (checksums, super-packets,
 //! VLAN tag), so that what is scheduled is what will be on the wire. Where frames are sorted there
 //! are several sockets in one fanout group, each with its ring, and the kernel runs the program
-//! that chooses the ring. Frames leave by `sendmmsg` on a socket of their own, bypassing the
-//! interface's own queueing, segments of one super-packet joined again (`afpacket/sender.rs`); what
-//! is too long for that goes another way (`afpacket/long.rs`). An interface may disappear and come
-//! back.
+//! that chooses the ring; several threads may share them (`afpacket/share.rs`). Frames leave by
+//! `sendmmsg` on a socket of their own, bypassing the interface's own queueing, segments of one
+//! super-packet joined again (`afpacket/sender.rs`); what is too long for that goes another way
+//! (`afpacket/long.rs`). An interface may disappear and come back.
 //!
 //! Invariant: each frame taken from a ring is delivered, or counted once in [`PortCounters`].
 
@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex};
 
 use super::{
     BATCH, Kind, NewRings, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Reached, Received,
-    Room, Sent, SortHandle, complete_sum,
+    Room, Sent, ShareHandle, SortHandle, complete_sum,
 };
 use crate::authority::{
-    Authority, PassedDescriptors, PortReply, PortRequest, Reply, RingShape, misfit,
+    Authority, PacketParts, PassedDescriptors, PortReply, PortRequest, Reply, RingShape, misfit,
 };
 use crate::offload::{self, OFFLOAD_HEADER_LEN, OffloadHeader, Plan, SUPER_PACKET_MAX, Tag};
 use crate::pool::{FrameId, FramePool};
@@ -30,6 +30,7 @@ use crate::stations::Address;
 use authority::PacketAuthority;
 use long::LongSender;
 use sender::{Outcome, Sender};
+use share::{Group, Share, Sharers};
 use sort::{Handle, Order, Shared, Sharing, lock};
 use weir_host::error::{Result, SystemError};
 use weir_host::fanout;
@@ -45,12 +46,15 @@ const REFUSALS_MAX: u32 = 3;
 pub(super) mod authority;
 mod long;
 mod sender;
+mod share;
 mod sort;
 
 pub(super) struct AfPacket {
     config: PortConfig,
-    /// Shared with the thread that changes the sorting.
+    /// Shared with the thread that changes the sorting, and with those of other shares.
     sharing: Sharing,
+    /// The part of the port that this is.
+    share: Share,
     /// Whether frames come in.
     intake: bool,
     interface: Interface,
@@ -72,6 +76,8 @@ pub(super) struct AfPacket {
 /// A socket with its ring.
 #[derive(Debug)]
 pub(super) struct Receiver {
+    /// The number of the socket in its group.
+    place: u8,
     stamps: Stamps,
     // The ring must be unmapped before its socket is closed: fields drop in this order.
     ring: Ring,
@@ -106,49 +112,54 @@ impl AfPacket {
     ) -> Result<(Self, Vec<OwnedFd>)> {
         let name = config.interface.clone();
         let Reply::Packet(parts) = reply.reply else { return Err(misfit(&name)) };
-        let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
+        let is_sorting = parts.is_sorting;
         let mut parcel = PassedDescriptors::new(reply.descriptors, &name);
-        let interface = Interface::of(parcel.next()?, &name);
-        let tx = parcel.next()?;
-        let map_long = |shape| LongSender::map(parcel.next()?, shape).map_err(failed);
-        let long = parts.long.map(map_long).transpose()?;
-        let mut map = |shape| Receiver::map(parcel.next()?, shape).map_err(failed);
-        let mut receivers = Vec::with_capacity(RINGS_MAX);
-        for shape in parts.rings {
-            receivers.push(map(shape)?);
-        }
-        let first = receivers.first().ok_or_else(|| misfit(&name))?;
+        let mut made = Made::of(parts, &mut parcel, &name)?;
         let shared = Shared {
             authority,
-            first: first.socket.try_clone().map_err(failed)?,
-            is_sorting: parts.is_sorting,
-            rings: receivers.len(),
+            first: made.first(&name)?,
+            is_sorting,
+            rings: made.receivers.len(),
+            group: Group::new(&config, &mut made.receivers),
             epoch: 0,
             interface: name.clone(),
         };
+        let port = Self::of(config, Arc::new(Mutex::new(shared)), Share::first(0), made)?;
+        Ok((port, parcel.rest()))
+    }
+
+    /// A share of the port, of these parts.
+    fn of(config: PortConfig, sharing: Sharing, share: Share, made: Made) -> Result<Self> {
+        let name = &config.interface;
+        let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
         let mut port = Self {
             intake: config.intake,
-            config,
-            sharing: Arc::new(Mutex::new(shared)),
-            index: parts.index,
-            mtu: interface.mtu().map_err(failed)?,
-            interface,
+            sharing,
+            share,
+            index: made.index,
+            mtu: made.interface.mtu().map_err(failed)?,
+            interface: made.interface,
             state: PortState::Gone,
             counters: PortCounters::default(),
-            receivers,
+            receivers: made.receivers,
             order: Order::default(),
-            is_sorting: parts.is_sorting,
-            tx: Sender::new(tx),
-            long,
+            is_sorting: made.is_sorting,
+            tx: Sender::new(made.tx),
+            long: made.long,
             scratch: vec![0; SCRATCH_LEN],
+            config,
         };
         port.refresh();
-        Ok((port, parcel.rest()))
+        Ok(port)
     }
 
     fn follow_interface(&mut self) -> io::Result<PortState> {
         let index = self.interface.find(self.index, &self.config.interface)?;
-        if index != self.index || !self.is_bound() {
+        if self.share.number > 0 {
+            if index != self.index || self.is_left_behind() {
+                self.rejoin().map_err(|error| error.cause)?;
+            }
+        } else if index != self.index || !self.is_bound() {
             // Until it is bound the next refresh tries again.
             self.index = 0;
             self.index = self.bind().map_err(|error| error.cause)?;
@@ -161,11 +172,16 @@ impl AfPacket {
         let found = self.interface.mtu_and_flags(self.index)?;
         let Some((mtu, flags)) = found else { return Ok(self.state) };
         self.mtu = mtu;
-        if flags & libc::IFF_UP != 0 && !self.is_sorting && self.config.sorting.is_some() {
+        if flags & libc::IFF_UP != 0 && !self.is_sorting && self.wants_group() {
             // Unsorted frames all come by the first ring; the next refresh tries again.
             self.is_sorting = self.start_sorting().is_ok();
         }
         Ok(if is_running(flags) { PortState::Up } else { PortState::Down })
+    }
+
+    /// Returns whether the receiving sockets are to be a fanout group.
+    fn wants_group(&self) -> bool {
+        self.config.sorting.is_some() || self.config.shares > 1
     }
 
     /// Returns whether the sockets are still bound. An interface may go and come back under the
@@ -180,7 +196,7 @@ impl AfPacket {
     /// of a fanout group cannot be bound anew, so those are made again.
     fn bind(&mut self) -> Result<u32> {
         let name = &self.config.interface;
-        let (intake, anew) = (self.intake, self.config.sorting.is_some());
+        let (intake, anew) = (self.intake, self.wants_group());
         let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
         let passed = [self.tx.socket()].into_iter().chain(receiving.filter(|_| !anew));
         let mut shared = lock(&self.sharing);
@@ -193,8 +209,8 @@ impl AfPacket {
             let mut made = parts.rings.into_iter().map(map).collect::<Result<Vec<_>>>()?;
             let first = made.first().ok_or_else(|| misfit(name))?;
             let first = first.socket.try_clone().map_err(failed)?;
-            (shared.first, shared.rings, shared.is_sorting) = (first, made.len(), false);
-            shared.epoch += 1;
+            shared.begin_anew(first, &self.config, &mut made);
+            self.share = Share::first(shared.epoch);
             drop(shared);
             self.count_lost(true);
             self.receivers.clear();
@@ -211,6 +227,7 @@ impl AfPacket {
         shared.authority.ask(PortRequest::Sort { intake: self.intake }, passed)?;
         shared.is_sorting = true;
         shared.epoch += 1;
+        self.share = Share::first(shared.epoch);
         Ok(())
     }
 
@@ -334,6 +351,10 @@ impl Port for AfPacket {
         self.receivers.len()
     }
 
+    fn shares(&self) -> usize {
+        1
+    }
+
     fn receive(
         &mut self,
         ring: usize,
@@ -364,6 +385,11 @@ impl Port for AfPacket {
     fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
         let handle = || Arc::new(Handle(Arc::downgrade(&self.sharing))) as Arc<dyn SortHandle>;
         self.config.sorting.is_some().then(handle)
+    }
+
+    fn sharers(&self) -> Option<Arc<dyn ShareHandle>> {
+        let handle = || Arc::new(Sharers::of(self)) as Arc<dyn ShareHandle>;
+        (self.config.shares > 1).then(handle)
     }
 
     fn begin_sorting(&mut self, made: &mut NewRings) -> bool {
@@ -465,7 +491,8 @@ impl Port for AfPacket {
         let outcome = sockets.try_for_each(set);
         let verb = if open { "open" } else { "close" };
         let action = || format!("{verb} the intake of `{}`", self.interface.name());
-        outcome.map_err(|cause| SystemError::new(action(), cause))
+        outcome.map_err(|cause| SystemError::new(action(), cause))?;
+        self.take_places()
     }
 
     fn counters(&mut self) -> PortCounters {
@@ -477,7 +504,39 @@ impl Port for AfPacket {
 impl Receiver {
     fn map(socket: OwnedFd, shape: RingShape) -> io::Result<Self> {
         let ring = Ring::map(socket.as_fd(), shape)?;
-        Ok(Self { stamps: Stamps::default(), ring, socket, queues_whole: shape.queues_whole })
+        let queues_whole = shape.queues_whole;
+        Ok(Self { place: 0, stamps: Stamps::default(), ring, socket, queues_whole })
+    }
+}
+
+/// The parts of a port, as its authority made them.
+struct Made {
+    index: u32,
+    is_sorting: bool,
+    interface: Interface,
+    tx: OwnedFd,
+    long: Option<LongSender>,
+    receivers: Vec<Receiver>,
+}
+
+impl Made {
+    fn of(parts: PacketParts, parcel: &mut PassedDescriptors<'_>, name: &str) -> Result<Self> {
+        let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
+        let interface = Interface::of(parcel.next()?, name);
+        let tx = parcel.next()?;
+        let map_long = |shape| LongSender::map(parcel.next()?, shape).map_err(failed);
+        let long = parts.long.map(map_long).transpose()?;
+        let map = |shape| Receiver::map(parcel.next()?, shape).map_err(failed);
+        let receivers = parts.rings.into_iter().map(map).collect::<Result<_>>()?;
+        let PacketParts { index, is_sorting, .. } = parts;
+        Ok(Self { index, is_sorting, interface, tx, long, receivers })
+    }
+
+    /// Returns a copy of the first receiving socket.
+    fn first(&self, name: &str) -> Result<OwnedFd> {
+        let first = self.receivers.first().ok_or_else(|| misfit(name))?;
+        let copied = first.socket.try_clone();
+        copied.map_err(|cause| SystemError::new(format!("open a port on `{name}`"), cause))
     }
 }
 
@@ -614,12 +673,12 @@ const AHEAD_MAX_NS: u64 = 1_000_000;
 
 /// Returns the room of a port that may queue super-packets whole.
 pub(super) fn room(config: &PortConfig, mtu: usize) -> Room {
-    let slots = |ring| config.ring_slots(ring);
-    let bytes = |slots: usize| Ring::bytes_for(authority::slot_len(mtu, true), slots);
+    let bytes = |ring| Ring::bytes_for(authority::slot_len(mtu, true), config.ring_slots(ring));
+    let others = (config.shares - 1) * (bytes(0) + SCRATCH_LEN);
     Room {
         slot_len: FramePool::slot_for(mtu),
         held_max: 0,
-        ring_bytes: (0..config.rings()).map(slots).map(bytes).sum::<usize>() + SCRATCH_LEN,
+        ring_bytes: (0..config.rings()).map(bytes).sum::<usize>() + SCRATCH_LEN + others,
         shares_memory: false,
     }
 }

@@ -25,7 +25,7 @@ use libc::xdp_desc;
 
 use super::{
     BATCH, Kind, NewRings, Port, PortConfig, PortCounters, PortState, Reached, Received, Room,
-    Sent, SortHandle, complete_sum,
+    Sent, ShareHandle, SortHandle, complete_sum,
 };
 use crate::authority::{Area, Authority, PassedDescriptors, PortRequest, Reply, XdpParts, misfit};
 use crate::offload::unfinished;
@@ -650,6 +650,10 @@ impl Port for AfXdp {
         rings(&self.config)
     }
 
+    fn shares(&self) -> usize {
+        1
+    }
+
     fn receive(
         &mut self,
         ring: usize,
@@ -691,6 +695,11 @@ impl Port for AfXdp {
     fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
         let handle = || Arc::new(Handle(Arc::downgrade(&self.sharing))) as Arc<dyn SortHandle>;
         self.config.sorting.is_some().then(handle)
+    }
+
+    fn sharers(&self) -> Option<Arc<dyn ShareHandle>> {
+        // All frames come by one receive queue.
+        None
     }
 
     fn begin_sorting(&mut self, _made: &mut NewRings) -> bool {

@@ -14,7 +14,7 @@ use delegate::delegate;
 use super::afpacket::{self, AfPacket};
 use super::{
     Kind, NewRings, Port, PortConfig, PortCounters, PortState, Reached, Received, Room, Sent,
-    SortHandle,
+    ShareHandle, SortHandle,
 };
 use crate::authority::{
     Authority, HostLink, PassedDescriptors, PortReply, PortRequest, Reply, cannot, misfit,
@@ -71,7 +71,7 @@ impl HostPort {
             return Err(misfit(&configured));
         };
         let authority = Arc::new(Mutex::new(authority));
-        let inner = PortConfig { interface: INSIDE.to_owned(), ..config };
+        let inner = PortConfig { interface: INSIDE.to_owned(), shares: 1, ..config };
         let at_tap = PortReply { reply: Reply::Packet(parts), descriptors: reply.descriptors };
         let borrowed = Box::new(Borrowed(Arc::downgrade(&authority)));
         let (port, rest) = AfPacket::with(inner, borrowed, at_tap)?;
@@ -155,6 +155,7 @@ impl Port for HostPort {
             fn attach(&mut self, pool: &mut FramePool) -> Result<()>;
             fn descriptors(&self) -> Vec<RawFd>;
             fn rings(&self) -> usize;
+            fn shares(&self) -> usize;
             fn receive(
                 &mut self,
                 ring: usize,
@@ -163,6 +164,7 @@ impl Port for HostPort {
                 out: &mut Vec<Received>,
             ) -> Reached;
             fn sorter(&self) -> Option<Arc<dyn SortHandle>>;
+            fn sharers(&self) -> Option<Arc<dyn ShareHandle>>;
             fn begin_sorting(&mut self, made: &mut NewRings) -> bool;
             fn end_sorting(&mut self, retired: u8);
             fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent;

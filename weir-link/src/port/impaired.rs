@@ -13,7 +13,8 @@ use weir_core::random::Random;
 use weir_core::units::{Duration, Share};
 
 use super::{
-    BATCH, NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, SortHandle,
+    BATCH, NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, ShareHandle,
+    SortHandle,
 };
 use crate::pool::{FrameId, FramePool};
 use crate::stations::Address;
@@ -90,6 +91,7 @@ impl Port for Impaired {
             fn attach(&mut self, pool: &mut FramePool) -> Result<()>;
             fn descriptors(&self) -> Vec<RawFd>;
             fn rings(&self) -> usize;
+            fn shares(&self) -> usize;
             fn receive(
                 &mut self,
                 ring: usize,
@@ -98,6 +100,7 @@ impl Port for Impaired {
                 out: &mut Vec<Received>,
             ) -> Reached;
             fn sorter(&self) -> Option<Arc<dyn SortHandle>>;
+            fn sharers(&self) -> Option<Arc<dyn ShareHandle>>;
             fn begin_sorting(&mut self, made: &mut NewRings) -> bool;
             fn end_sorting(&mut self, retired: u8);
             fn lent(&self) -> usize;

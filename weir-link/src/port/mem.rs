@@ -6,8 +6,8 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{
-    NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, SortHandle,
-    complete_sum,
+    NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, ShareHandle,
+    SortHandle, complete_sum,
 };
 use crate::pool::{FrameId, FramePool};
 use crate::stations::Address;
@@ -19,19 +19,22 @@ pub struct Cable(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// For each ring, the frames that wait with their instants, earliest first.
+    /// For each queue, the frames that wait with their instants, earliest first.
     rings: Vec<VecDeque<(u64, Vec<u8>)>>,
     sent: Vec<Vec<u8>>,
     /// How many more frames it takes before it is busy.
     room: usize,
     /// Whether frames come in.
     intake: bool,
-    /// How far the frames of each ring were passed on, of those that arrived.
+    /// How far the frames of each queue were passed on, of those that arrived.
     reached: Vec<Reached>,
     /// Whether the next call to receive panics.
     panics: bool,
-    /// Whether calls to receive do not return, but at a port that was opened again.
+    /// Whether calls to receive do not return, but at a port that was opened again; of a port that
+    /// is shared, those of the last share.
     hangs: bool,
+    /// For each share, whether it was opened.
+    opened: Vec<bool>,
     /// Whether such a call was made.
     has_hung: bool,
     counters: PortCounters,
@@ -42,31 +45,88 @@ struct State {
 pub struct Mem {
     name: String,
     cable: Cable,
-    /// Whether it was not opened again.
-    is_first: bool,
+    /// The far end's queue for each of its own.
+    queues: Vec<usize>,
+    /// How many of them are parts of ring 0.
+    parts: usize,
+    /// How many threads may share the port.
+    threads: usize,
+    /// Whether a call to receive may hang.
+    may_hang: bool,
 }
 
 impl Mem {
     /// A port with this many rings, and its far end.
     pub fn new(name: &str, rings: usize) -> (Self, Cable) {
-        let cable = Cable(Arc::new(Mutex::new(State {
-            rings: vec![VecDeque::new(); rings],
-            sent: Vec::new(),
-            room: usize::MAX,
-            intake: true,
-            reached: vec![Reached::All; rings],
-            panics: false,
-            hangs: false,
-            has_hung: false,
-            counters: PortCounters::default(),
-        })));
-        (Self { name: name.to_owned(), cable: cable.clone(), is_first: true }, cable)
+        Self::in_parts(name, rings, 1)
+    }
+
+    /// As [`Mem::new`], whose ring 0 has so many parts, as if workers shared the port: the far
+    /// end's first queues.
+    pub fn in_parts(name: &str, rings: usize, parts: usize) -> (Self, Cable) {
+        let cable = Cable::of(rings - 1 + parts, 1);
+        (Self { parts, ..cable.port(name) }, cable)
+    }
+
+    /// As [`Mem::new`], a port that so many threads can share; this one is the first share. The far
+    /// end's first queues are those of the shares.
+    pub fn shared(name: &str, rings: usize, shares: usize) -> (Self, Cable) {
+        let cable = Cable::of(rings - 1 + shares, shares);
+        (cable.share(name, 0), cable)
+    }
+}
+
+/// Opens the shares of a port.
+struct Sharers {
+    name: String,
+    cable: Cable,
+    shares: usize,
+}
+
+impl ShareHandle for Sharers {
+    fn shares(&self) -> usize {
+        self.shares
+    }
+
+    fn open(&self, share: usize) -> Result<Box<dyn Port>> {
+        Ok(Box::new(self.cable.share(&self.name, share)))
     }
 }
 
 impl Cable {
-    /// Lets a frame arrive in `ring` at `at_ns`; of one ring no earlier than the one before. While
-    /// the intake is closed it is refused.
+    fn of(queues: usize, shares: usize) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            rings: vec![VecDeque::new(); queues],
+            sent: Vec::new(),
+            room: usize::MAX,
+            intake: true,
+            reached: vec![Reached::All; queues],
+            panics: false,
+            hangs: false,
+            opened: vec![false; shares],
+            has_hung: false,
+            counters: PortCounters::default(),
+        })))
+    }
+
+    /// Returns a share of a port with this far end.
+    fn share(&self, name: &str, share: usize) -> Mem {
+        let mut state = self.state();
+        let (queues, shares) = (state.rings.len(), state.opened.len());
+        let is_first = !std::mem::replace(&mut state.opened[share], true);
+        let own = if share == 0 { shares..queues } else { 0..0 };
+        Mem {
+            name: name.to_owned(),
+            cable: self.clone(),
+            queues: [share].into_iter().chain(own).collect(),
+            parts: 1,
+            threads: shares,
+            may_hang: is_first && share + 1 == shares,
+        }
+    }
+
+    /// Lets a frame arrive in queue `ring` at `at_ns`; of one queue no earlier than the one before.
+    /// While the intake is closed it is refused.
     pub fn deliver(&self, ring: usize, at_ns: u64, frame: Vec<u8>) {
         let mut state = self.state();
         if state.intake {
@@ -102,7 +162,7 @@ impl Cable {
 
     /// Returns a port with this far end, as one that is opened again.
     pub fn port(&self, name: &str) -> Mem {
-        Mem { name: name.to_owned(), cable: self.clone(), is_first: false }
+        self.share(name, 0)
     }
 
     /// Takes the frames that were sent.
@@ -162,17 +222,22 @@ impl Port for Mem {
     }
 
     fn rings(&self) -> usize {
-        self.cable.state().rings.len()
+        self.queues.len() + 1 - self.parts
+    }
+
+    fn shares(&self) -> usize {
+        self.parts
     }
 
     fn receive(
         &mut self,
-        ring: usize,
+        queue: usize,
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
     ) -> Reached {
-        while self.is_first && self.cable.state().is_stuck() {
+        let ring = self.queues[queue];
+        while self.may_hang && self.cable.state().is_stuck() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         let mut state = self.cable.state();
@@ -196,6 +261,12 @@ impl Port for Mem {
     fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
         // The far end chooses the rings.
         None
+    }
+
+    fn sharers(&self) -> Option<Arc<dyn ShareHandle>> {
+        let Self { name, cable, threads, .. } = self;
+        let handle = Sharers { name: name.clone(), cable: cable.clone(), shares: *threads };
+        (*threads > 1).then(|| Arc::new(handle) as Arc<dyn ShareHandle>)
     }
 
     fn begin_sorting(&mut self, _made: &mut NewRings) -> bool {

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use crate::authority::{Authority, AuthorityClient};
 use crate::offload::join::write_sum;
 use crate::pool::{FrameId, FramePool};
-pub use crate::sorter::RINGS_MAX;
 use crate::sorter::Sorting;
+pub use crate::sorter::{RINGS_MAX, SHARES_MAX};
 use crate::stations::Address;
 use impaired::{Impaired, Impairment};
+pub use share::ShareHandle;
 pub use sort::{NewRings, SortHandle};
 use weir_core::packet::Headers;
 use weir_host::error::{Result, SystemError};
@@ -27,6 +28,7 @@ mod afxdp;
 mod host;
 pub mod impaired;
 pub mod mem;
+mod share;
 mod sort;
 pub(crate) mod worker;
 
@@ -78,11 +80,15 @@ pub trait Port: Send {
     /// Returns the number of rings; ring 0 takes the frames that no other ring is for.
     fn rings(&self) -> usize;
 
-    /// Takes frames from `ring` until at least `frames_max` are appended to `out`, or none waits;
-    /// a super-packet comes whole, as several frames.
+    /// Returns the number of parts that ring 0 has: more than one where workers share the port.
+    fn shares(&self) -> usize;
+
+    /// Takes frames from `queue` until at least `frames_max` are appended to `out`, or none waits;
+    /// a super-packet comes whole, as several frames. The parts of ring 0 are the first queues, and
+    /// each other ring is one.
     fn receive(
         &mut self,
-        ring: usize,
+        queue: usize,
         frames_max: usize,
         pool: &mut FramePool,
         out: &mut Vec<Received>,
@@ -93,6 +99,10 @@ pub trait Port: Send {
     /// Returns the handle by which that thread does it; `None` if all frames come by one ring. It
     /// does not keep the port alive.
     fn sorter(&self) -> Option<Arc<dyn SortHandle>>;
+
+    /// Returns the handle by which other threads open their shares of the port; `None` where one
+    /// thread has all of it.
+    fn sharers(&self) -> Option<Arc<dyn ShareHandle>>;
 
     /// Begins a change of how frames are sorted, and takes up the rings that were made for it.
     /// Returns whether it can: not while the change before is not over, and not after the sockets
@@ -244,7 +254,7 @@ pub fn open_saying_why(config: PortConfig) -> Result<(Box<dyn Port>, String)> {
     open_named(config).map(|port| (port, String::new()))
 }
 
-fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {
+fn open_named(mut config: PortConfig) -> Result<Box<dyn Port>> {
     let Some(kind) = KINDS.iter().find(|kind| kind.keyword == config.kind) else {
         let known: Vec<_> = KINDS.iter().map(|kind| kind.keyword).collect();
         let action = format!("open a port on `{}`", config.interface);
@@ -252,6 +262,10 @@ fn open_named(config: PortConfig) -> Result<Box<dyn Port>> {
         return Err(SystemError::refused(action, why, format!("use {}", known.join(" or "))));
     };
     let impairment = config.impairment;
+    if !impairment.is_none() {
+        // One thread draws which frames are lost, and keeps the order of those that wait.
+        config.shares = 1;
+    }
     let authority = match &config.through {
         Some(client) => client.authority(kind.keyword, config.sorting.clone()),
         None => (kind.authority)(&config)?,
@@ -308,6 +322,8 @@ pub struct PortConfig {
     pub sorting: Option<Sorting>,
     /// The impairments of the path behind it.
     pub impairment: Impairment,
+    /// How many threads may share the port; kinds that cannot have one.
+    pub shares: usize,
     /// Slots of the first ring, rounded up to a power of two; the others have a quarter.
     pub ring_slots: usize,
     /// Take frames for other stations too, as a bridge must.
@@ -329,6 +345,7 @@ impl PortConfig {
             kind: KINDS[0].keyword.to_owned(),
             sorting: None,
             impairment: Impairment::default(),
+            shares: 1,
             ring_slots: RING_SLOTS,
             promiscuous: true,
             intake: true,
@@ -440,7 +457,8 @@ impl PortCounters {
     /// Returns the counts of two ports, one of which took the place of the other.
     fn plus(mut self, other: &Self) -> Self {
         let rings = self.ring_overruns.iter_mut().zip(other.ring_overruns);
-        rings.for_each(|(lost, before)| *lost += before);
+        let shares = self.received_by_share.iter_mut().zip(other.received_by_share);
+        rings.chain(shares).for_each(|(count, before)| *count += before);
         let mut other = *other;
         for (count, before) in self.counts_mut().into_iter().zip(other.counts_mut()) {
             *count += *before;
@@ -497,6 +515,8 @@ pub struct PortCounters {
     pub received: u64,
     /// The sum of the lengths of `received`.
     pub received_bytes: u64,
+    /// The parts of `received` that came by each share, where threads share the port.
+    pub received_by_share: [u64; SHARES_MAX],
     /// Super-packets that were cut.
     pub super_packets: u64,
     /// Super-packets sent: joined of what leaves together of one that was cut.

@@ -8,28 +8,45 @@
 //!
 //! The prologue stores what the rules test in scratch memory and leaves in X where the IP header
 //! begins; frames that are not plain go to ring 0 at once. Then comes a [`Graph`] for each family.
+//! Where ring 0 has several shares, the frames of it that are plain IP go on to a hash of their
+//! flow, which chooses a share; all others, and fragments, go to share 0.
 //! Jumps of classic BPF reach 255 instructions; for a longer one, a `ja` or `ret` follows the jump.
 
 use weir_core::packet::{EtherType, Protocol};
 
 use super::cases::{Family, Field, NO_FLAGS, NO_ICMP, NO_PCP, NO_PORT, NO_TAG};
 use super::graph::{Goal, Graph, Node, Reads};
+use super::places::Places;
 use super::search::{Branches, Test};
 use super::{FRAGMENT, FRAGMENT_OFFSET, Later, PORTED, UNSEEN};
 use weir_host::uapi::classic::*;
 
-/// Returns the program, whatever its length.
-pub(super) fn assemble(graphs: &[Graph; 3], later: Later) -> Vec<libc::sock_filter> {
+/// Returns the program, whatever its length, for a group whose members have these places.
+pub(super) fn assemble(
+    graphs: &[Graph; 3],
+    later: Later,
+    places: &Places,
+) -> Vec<libc::sock_filter> {
     let mut code = Code { reads: Reads::of(graphs), ..Code::default() };
-    if graphs.iter().all(|graph| graph.start == Goal::Ring(0)) {
-        return vec![statement(RETURN, 0)];
+    if graphs.iter().all(|graph| graph.start == Goal::Ring(0)) && !places.are_spread() {
+        return vec![statement(RETURN, places.rings[0].into())];
     }
-    let starts = graphs.each_ref().map(|graph| code.start(graph));
+    let mut starts = [OUT; 3];
+    for ((family, graph), start) in Family::ALL.into_iter().zip(graphs).zip(&mut starts) {
+        let spreads = places.are_spread() && family != Family::Other;
+        let spread = if spreads { Target::To(code.label()) } else { OUT };
+        code.spreads.push(spread);
+        *start = code.start(graph, family);
+    }
     code.prologue(starts, later);
     for (family, graph) in Family::ALL.into_iter().zip(graphs) {
         code.graph(graph, family);
+        if let Target::To(label) = code.spreads[family as usize] {
+            code.here(label);
+            code.spread(family, places);
+        }
     }
-    code.finish()
+    code.finish(places)
 }
 
 /// A place in the program.
@@ -57,6 +74,10 @@ struct Code {
     /// The label of each graph's first node.
     starts: Vec<Label>,
     reads: Reads,
+    /// For each family, where its frames of ring 0 go.
+    spreads: Vec<Target>,
+    /// The family of the graph that is written.
+    family: usize,
 }
 
 impl Branches for Code {
@@ -82,6 +103,7 @@ impl Branches for Code {
 
     fn target(&mut self, goal: Goal) -> Target {
         match goal {
+            Goal::Ring(0) => self.spreads[self.family],
             Goal::Ring(ring) => Target::Ring(ring),
             Goal::Node(place) => Target::To(self.nodes[place]),
         }
@@ -116,10 +138,11 @@ impl Code {
         self.op(STORE, slot as u32);
     }
 
-    fn start(&mut self, graph: &Graph) -> Target {
+    fn start(&mut self, graph: &Graph, family: Family) -> Target {
         let label = self.label();
         self.starts.push(label);
         match graph.start {
+            Goal::Ring(0) => self.spreads[family as usize],
             Goal::Ring(ring) => Target::Ring(ring),
             Goal::Node(_) => Target::To(label),
         }
@@ -317,6 +340,8 @@ impl Code {
     }
 
     fn ipv6(&mut self, graph: Target) {
+        self.op(SAVE_X, 0);
+        self.op(STORE, Slot::Network as u32);
         self.op(LOAD_WORD_X, 36);
         self.op(LOAD_BYTE_X, 0);
         self.op(AND, 0xf0);
@@ -380,6 +405,7 @@ impl Code {
     fn graph(&mut self, graph: &Graph, family: Family) {
         self.nodes = graph.nodes.iter().map(|_| self.label()).collect();
         self.here(self.starts[family as usize]);
+        self.family = family as usize;
         for (place, node) in graph.nodes.iter().enumerate().rev() {
             self.here(self.nodes[place]);
             self.load(node, family);
@@ -418,9 +444,50 @@ impl Code {
         }
     }
 
-    /// Resolves labels. A jump that is too long gets an instruction behind it that goes on; since
-    /// that moves others, this is repeated until no jump is too long.
-    fn finish(self) -> Vec<libc::sock_filter> {
+    /// Chooses the share of a frame by its addresses, protocol and ports.
+    fn spread(&mut self, family: Family, places: &Places) {
+        let words = match family {
+            Family::V4 => {
+                // Those behind the first have no ports, and all go the same way.
+                self.op(LOAD_HALF_X, 6);
+                self.leave(JUMP_ANY_BIT, FRAGMENT, OUT);
+                12..20
+            }
+            _ => 8..40,
+        };
+        self.set(Slot::Hash, 0);
+        for at in words.step_by(4) {
+            self.op(LOAD_WORD_X, at);
+            self.mix();
+        }
+        for slot in [Slot::Protocol, Slot::SourcePort, Slot::DestinationPort] {
+            self.op(LOAD_SLOT, slot as u32);
+            self.mix();
+        }
+        // The highest bits depend on all that went in.
+        self.op(SHIFT_RIGHT, 16);
+        self.op(MODULO, 1 + places.others.len() as u32);
+        for (share, place) in (0..).zip(places.of_shares()) {
+            let next = self.label();
+            self.need(JUMP_EQUAL, share, Target::To(next));
+            self.op(RETURN, place.into());
+            self.here(next);
+        }
+        self.go(OUT);
+    }
+
+    /// Mixes A into the hash, which is in A afterwards.
+    fn mix(&mut self) {
+        self.op(LOAD_X_SLOT, Slot::Hash as u32);
+        self.op(XOR_X, 0);
+        self.op(MULTIPLY, SPREADING);
+        self.op(STORE, Slot::Hash as u32);
+        self.op(LOAD_X_SLOT, Slot::Network as u32);
+    }
+
+    /// Resolves labels, and rings to their members. A jump that is too long gets an instruction
+    /// behind it that goes on; since that moves others, this is repeated until no jump is too long.
+    fn finish(self, members: &Places) -> Vec<libc::sock_filter> {
         let mut long = vec![(false, false); self.items.len()];
         loop {
             let (places, _) = self.places(&long);
@@ -436,7 +503,7 @@ impl Code {
                 at += len(item, *long);
             }
             if !grown {
-                return self.write(&long);
+                return self.write(&long, members);
             }
         }
     }
@@ -454,7 +521,8 @@ impl Code {
         (places, at)
     }
 
-    fn write(&self, long: &[(bool, bool)]) -> Vec<libc::sock_filter> {
+    fn write(&self, long: &[(bool, bool)], members: &Places) -> Vec<libc::sock_filter> {
+        let far = |target, at, places: &[usize]| far(target, at, places, members);
         let (places, len) = self.places(long);
         let mut code = Vec::with_capacity(len);
         for (item, &(yes_long, no_long)) in self.items.iter().zip(long) {
@@ -491,9 +559,9 @@ fn near(target: Target, at: usize, places: &[usize]) -> Option<u8> {
 }
 
 /// Returns the instruction at `at` that goes to a target however far it is.
-fn far(target: Target, at: usize, places: &[usize]) -> libc::sock_filter {
+fn far(target: Target, at: usize, places: &[usize], members: &Places) -> libc::sock_filter {
     match target {
-        Target::Ring(ring) => statement(RETURN, ring.into()),
+        Target::Ring(ring) => statement(RETURN, members.rings[usize::from(ring)].into()),
         Target::To(label) => statement(JUMP, (places[label.0] - at - 1) as u32),
     }
 }
@@ -526,7 +594,11 @@ enum Slot {
     Pcp,
     TcpFlags,
     Icmp,
+    Hash,
 }
+
+/// The golden ratio of 2^32, made odd: neighbouring numbers come far apart.
+const SPREADING: u32 = 0x9e37_79b1;
 
 const VLAN_MASK: u32 = 0x0fff;
 /// Where the priority begins in a tag.

@@ -23,6 +23,7 @@ mod cbpf;
 mod ebpf;
 mod graph;
 pub mod interpret;
+mod places;
 mod ranges;
 mod search;
 mod sorting;
@@ -35,6 +36,8 @@ use std::fmt;
 use cases::{Case, Family, conditions, prune};
 use ebpf::End;
 use graph::Graph;
+pub(crate) use places::Places;
+pub use places::SHARES_MAX;
 use serde::{Deserialize, Serialize};
 pub use sorting::Sorting;
 use weir_core::classify::{FragmentPolicy, InterfaceId, MatchOrder, Rule, Target};
@@ -227,7 +230,7 @@ impl SortPlan {
     /// its result is the ring. It has at most [`INSTRUCTIONS_MAX`] instructions.
     pub fn classic(&self, interface: InterfaceId) -> Sorter<Vec<libc::sock_filter>> {
         let (graphs, cut) = self.fit_classic(interface);
-        Sorter { code: cbpf::assemble(&graphs, self.later), cut }
+        Sorter { code: cbpf::assemble(&graphs, self.later, &Places::in_order(1)), cut }
     }
 
     /// Returns the XDP program for frames that came in by `interface`. It has at most
@@ -238,7 +241,8 @@ impl SortPlan {
     }
 
     fn fit_classic(&self, interface: InterfaceId) -> ([Graph; 3], Vec<LeafId>) {
-        self.fit(interface, |graphs| cbpf::assemble(graphs, self.later).len())
+        let assemble = |graphs: &_| cbpf::assemble(graphs, self.later, &Places::in_order(1));
+        self.fit(interface, |graphs| assemble(graphs).len() + SPREAD_LEN)
     }
 
     fn fit_xdp(&self, interface: InterfaceId) -> ([Graph; 3], Vec<LeafId>) {
@@ -426,6 +430,8 @@ pub const RINGS_MAX: usize = 8;
 pub const INSTRUCTIONS_MAX: usize = 4096;
 /// Instructions that an XDP program's end has more if it redirects.
 const END_LEN: usize = 5;
+/// Instructions at most that a classic program has more if it spreads flows over shares.
+const SPREAD_LEN: usize = 400;
 /// Names in one note.
 const NAMES_MAX: usize = 4;
 /// Bound: rules that a sorting program is made from; frames of later ones go to ring 0.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cases::{Family, Field};
 use super::graph::{Goal, Graph};
+use super::places::Places;
 use super::{INSTRUCTIONS_MAX, Later, RINGS_MAX, SortPlan, XdpSorter, cbpf};
 use weir_core::classify::InterfaceId;
 use weir_host::bpf::{Code, Map};
@@ -31,6 +32,12 @@ impl Sorting {
         Self { rings: plan.rings, later: plan.later, classic, xdp }
     }
 
+    /// How a port sorts whose frames all come by ring 0.
+    pub(crate) fn into_one() -> Self {
+        let all = || Family::ALL.map(|_| Graph { nodes: Vec::new(), start: Goal::Ring(0) });
+        Self { rings: 1, later: Later::Unknown, classic: all(), xdp: all() }
+    }
+
     /// Returns the number of rings, ring 0 included.
     pub fn rings(&self) -> usize {
         self.rings
@@ -38,7 +45,12 @@ impl Sorting {
 
     /// Returns the program for PACKET_FANOUT_CBPF, whose result is the ring.
     pub fn classic(&self) -> Vec<libc::sock_filter> {
-        cbpf::assemble(&self.classic, self.later)
+        self.classic_to(&Places::in_order(1))
+    }
+
+    /// As [`Sorting::classic`], whose result is the member that has the frame.
+    pub(crate) fn classic_to(&self, places: &Places) -> Vec<libc::sock_filter> {
+        cbpf::assemble(&self.classic, self.later, places)
     }
 
     /// Returns the XDP program that hands each frame to the socket of its ring.

@@ -480,6 +480,72 @@ fn a_first_fragment_comes_by_the_ring_of_those_behind_it() {
     }
 }
 
+/// A datagram of IPv4 or IPv6 between these ports, with a VLAN tag or without.
+fn datagram(is_v4: bool, ports: [u16; 2], is_tagged: bool) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    if is_tagged {
+        frame.extend([0x81, 0, 0, 7]);
+    }
+    match is_v4 {
+        true => {
+            frame.extend([8, 0, 0x45, 0, 0, 36, 0, 7, 0, 0, 64, 17, 0, 0]);
+            frame.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        }
+        false => {
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 16, 17, 64]);
+            frame.extend([0x20; 32]);
+        }
+    }
+    ports.into_iter().for_each(|port| frame.extend(port.to_be_bytes()));
+    frame.extend([0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    frame
+}
+
+/// Shares of ring 0 with the places 0, 5 and 7, of which the last is not there in some rows.
+#[test]
+fn flows_of_ring_0_are_spread_and_each_keeps_to_one_share() {
+    let port = Match { destination_ports: vec![PortRange::single(5004)], ..Match::default() };
+    let rules = [Vec::new(), vec![Rule::new(port, LeafId(1))]];
+    for (rules, last) in rules.into_iter().zip([Some(7), None]) {
+        let plan = SortPlan::new(SortConfig {
+            rules,
+            order: MatchOrder::First,
+            fragments: FragmentPolicy::EachAlone,
+            default: LeafId(0).into(),
+            ring_priorities: vec![RingPriority::default(); 2],
+        });
+        let sorting = Sorting::of(&plan, InterfaceId(0));
+        let places = Places { others: vec![Some(5), last], ..Places::in_order(3) };
+        let (spread, whole) = (sorting.classic_to(&places), sorting.classic());
+        assert!(kernel_accepts(&spread));
+        assert!(spread.len() <= whole.len() + SPREAD_LEN, "{} instructions", spread.len());
+        for (is_v4, is_tagged) in [(true, false), (true, true), (false, false), (false, true)] {
+            let mut found = [0; 8];
+            for number in 0..600 {
+                let frame = datagram(is_v4, [number, 5000 + number % 7], is_tagged);
+                let place = interpret::classic(&spread, &frame).expect("it is delivered");
+                match interpret::classic(&whole, &frame) {
+                    Some(0) => found[place as usize] += 1,
+                    ring => assert_eq!(Some(place), ring, "a ring of its own"),
+                }
+                let again = datagram(is_v4, [number, 5000 + number % 7], !is_tagged);
+                assert_eq!(interpret::classic(&spread, &again), Some(place), "with another tag");
+            }
+            let of_last = if last.is_some() { found[7] } else { found[0] / 2 };
+            let parts = [found[0], found[5], of_last];
+            assert!(parts.into_iter().all(|part| part > 120), "{found:?}");
+        }
+        // Fragments, and what is not IP, go to share 0.
+        let mut fragment = datagram(true, [9, 9], false);
+        fragment[20] = 0x20;
+        let mut other = datagram(true, [9, 9], false);
+        other[12..14].copy_from_slice(&[8, 6]);
+        for frame in [fragment, other] {
+            assert_eq!(interpret::classic(&spread, &frame), Some(0));
+        }
+    }
+}
+
 /// Policies without room for all rules: programs of the first of them are as certain.
 #[test]
 fn a_program_without_room_for_all_rules_stays_certain() {

@@ -120,6 +120,8 @@ pub(crate) struct PortCounts {
     pub state: PortState,
     pub counters: PortCounters,
     pub rings: usize,
+    /// The threads that share it.
+    pub shares: usize,
     pub kept: Kept,
 }
 
@@ -527,6 +529,7 @@ impl Default for PortCounts {
             state: PortState::Gone,
             counters: PortCounters::default(),
             rings: 0,
+            shares: 0,
             kept: Kept::default(),
         }
     }
@@ -604,6 +607,10 @@ fn port_status((port, (kind, why)): (&PortCounts, &(&'static str, String))) -> P
         lost_out_by_cause: named(&lost_out),
         kept: named(&port.kept.causes()),
         ring_overruns: counters.ring_overruns[..port.rings].to_vec(),
+        received_by_share: match port.shares {
+            0 | 1 => Vec::new(),
+            shares => counters.received_by_share[..shares].to_vec(),
+        },
         rebinds: counters.rebinds,
     }
 }

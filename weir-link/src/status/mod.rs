@@ -140,6 +140,9 @@ pub struct PortStatus {
     /// Frames lost because a ring was full, for each ring.
     #[serde(default)]
     pub ring_overruns: Vec<u64>,
+    /// Frames of `received` for each thread that shares the port; empty where one has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub received_by_share: Vec<u64>,
     /// Times the interface came back.
     pub rebinds: u64,
 }

@@ -19,6 +19,7 @@ mod records;
 mod replayed;
 mod restarts;
 mod screen;
+mod shared;
 mod stopped;
 mod told;
 mod varying;
@@ -76,9 +77,10 @@ pub fn rows() -> impl Iterator<Item = Row> {
         records::TESTS,
         replayed::TESTS,
         restarts::TESTS,
+        shared::TESTS,
         told::TESTS,
     ];
-    let others: [(&[Test], &[Need]); 9] = [
+    let others: [(&[Test], &[Need]); 10] = [
         (varying::TESTS, &[Need::PrivateNetworks, Need::Program("tc")]),
         (api::WITH_PROMETHEUS, &[Need::PrivateNetworks, Need::Program("prometheus")]),
         (bridges::OVER_AF_XDP, &[Need::AfXdp]),
@@ -87,6 +89,7 @@ pub fn rows() -> impl Iterator<Item = Row> {
         (memory::OVER_AF_XDP, &[Need::AfXdp]),
         (restarts::OVER_AF_XDP, &[Need::AfXdp]),
         (restarts::TRACED, &[Need::PrivateNetworks, Need::Program("strace")]),
+        (shared::STOPPED, &[Need::Root]),
         (screen::TESTS, &[Need::PrivateNetworks, Need::Program("tmux")]),
     ];
     let all = tests.into_iter().map(|tests| (tests, &[Need::PrivateNetworks] as &[Need]));

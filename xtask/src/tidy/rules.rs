@@ -388,11 +388,11 @@ pub const CIRCLES: &[Circle] = &[
     Circle { first: "weir-link/src/offload.rs", files: 3, reason: FOLDER },
     Circle {
         first: "weir-link/src/port/afpacket.rs",
-        files: 13,
+        files: 15,
         reason: "the list of kinds names each, and a port may wrap one of another kind",
     },
-    Circle { first: "weir-link/src/port/worker/exchange.rs", files: 5, reason: FOLDER },
-    Circle { first: "weir-link/src/sorter/cbpf.rs", files: 3, reason: FOLDER },
+    Circle { first: "weir-link/src/port/worker/exchange.rs", files: 6, reason: FOLDER },
+    Circle { first: "weir-link/src/sorter/cbpf.rs", files: 4, reason: FOLDER },
     Circle {
         first: "weir-link/src/status/board.rs",
         files: 5,

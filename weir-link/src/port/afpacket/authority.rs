@@ -58,24 +58,52 @@ impl PacketAuthority {
         let rings = 0..self.config.rings();
         let make = || Ok((sender()?, long_sender(mtu), receivers(&self.config, mtu, rings)?));
         let (tx, long, receivers) = self.make(make)?;
-        let query = self.interface.share().map_err(failed)?;
         let index = self.interface.index().map_err(failed)?;
         self.index = index;
         let mut is_sorting = false;
         let mut bind = || -> io::Result<()> {
             let all: Vec<_> = receivers.iter().map(|(socket, _)| socket.as_fd()).collect();
             self.bind(tx.as_fd(), all[0], intake)?;
-            // The port asks again if the interface is down as yet. A group of one can grow.
+            // The port asks again if the interface is down as yet, or to share. A group of one can
+            // grow.
             is_sorting = self.interface.flags()? & libc::IFF_UP != 0
                 && self.config.sorting.is_some()
                 && self.sort(&all, intake).is_ok();
             Ok(())
         };
         bind().map_err(|cause| self.failed(cause))?;
+        self.parts(tx, long, receivers, is_sorting)
+    }
+
+    /// Returns what the port gets of these sockets.
+    fn parts(
+        &self,
+        tx: OwnedFd,
+        long: Option<(OwnedFd, RingShape)>,
+        receivers: Receivers,
+        is_sorting: bool,
+    ) -> Result<(PacketParts, Vec<OwnedFd>)> {
+        let query = self.interface.share().map_err(|cause| self.failed(cause))?;
         let (sockets, rings): (Vec<_>, Vec<_>) = receivers.into_iter().unzip();
         let (long_socket, long) = long.unzip();
         let descriptors = [query, tx].into_iter().chain(long_socket).chain(sockets).collect();
-        Ok((PacketParts { index, rings, is_sorting, long }, descriptors))
+        Ok((PacketParts { index: self.index, rings, is_sorting, long }, descriptors))
+    }
+
+    /// Makes the sockets of a share, which refuse every frame as yet.
+    fn share(&self, rings: Range<usize>, member: &OwnedFd) -> Result<PortReply> {
+        let failed = |cause| self.failed(cause);
+        let mtu = self.interface.mtu().map_err(failed)?;
+        let make = || Ok((sender()?, long_sender(mtu), receivers(&self.config, mtu, rings)?));
+        let (tx, long, receivers) = self.make(make)?;
+        let join = || -> io::Result<()> {
+            bind_to(tx.as_fd(), self.index as c_int, 0)?;
+            let group = fanout::group(member.as_fd())?;
+            receivers.iter().try_for_each(|(socket, _)| self.join(socket.as_fd(), group))
+        };
+        join().map_err(failed)?;
+        let (parts, descriptors) = self.parts(tx, long, receivers, true)?;
+        Ok(PortReply { reply: Reply::Packet(parts), descriptors })
     }
 
     fn bind_passed(
@@ -149,11 +177,12 @@ impl PacketAuthority {
         bind_to(first, index, libc::ETH_P_ALL as u16)
     }
 
-    /// Joins the receivers into one fanout group that sorts frames by the program. It needs an
-    /// interface that is up. No frame is lost or doubled meanwhile: until the program is set all
-    /// go to the first socket, and until then the others refuse what reaches them.
+    /// Joins the receivers into one fanout group that sorts frames by the program; without one all
+    /// go to the first. It needs an interface that is up. No frame is lost or doubled meanwhile:
+    /// until the program is set all go to the first socket, and until then the others refuse what
+    /// reaches them.
     fn sort(&self, receivers: &[BorrowedFd<'_>], intake: bool) -> io::Result<()> {
-        let (Some(sorting), [first, others @ ..]) = (&self.config.sorting, receivers) else {
+        let [first, others @ ..] = receivers else {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         };
         let group = fanout::create(*first)?;
@@ -161,7 +190,8 @@ impl PacketAuthority {
         for socket in others.iter().filter(|_| intake) {
             fanout::refuse_only(*socket, self.config.withheld)?;
         }
-        fanout::set_program(*first, &sorting.classic())
+        let sorting = self.config.sorting.clone();
+        fanout::set_program(*first, &sorting.unwrap_or_else(Sorting::into_one).classic())
     }
 
     /// Makes sockets in the namespace of the interface.
@@ -198,6 +228,10 @@ impl Authority for PacketAuthority {
             }
             PortRequest::MakeRings { from, to } if 0 < from && from < to && to <= RINGS_MAX => {
                 self.make_rings(from..to, descriptors.first())
+            }
+            PortRequest::Share { from, to } if from <= to && to <= RINGS_MAX => {
+                let first = descriptors.first();
+                self.share(from..to, first.ok_or_else(|| misfit(&self.config.interface))?)
             }
             PortRequest::SetUp(up) => self.interface.set_up(up).map(|()| PortReply::done()),
             request => Err(cannot(&request, &self.config.interface)),

@@ -10,6 +10,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::share::Group;
 use super::{AfPacket, RINGS_MAX, Receiver};
 use crate::authority::{Authority, PassedDescriptors, PortRequest, Reply, misfit};
 use crate::port::{NewRings, SortHandle};
@@ -24,8 +25,9 @@ pub(super) struct Shared {
     pub first: OwnedFd,
     /// Whether the sockets are a group.
     pub is_sorting: bool,
-    /// How many sockets receive.
+    /// How many rings there are.
     pub rings: usize,
+    pub group: Group,
     /// How often the port got its sockets, or made a group of them.
     pub epoch: u64,
     pub interface: String,
@@ -64,10 +66,11 @@ impl SortHandle for Handle {
         let Reply::Packet(parts) = reply.reply else { return Err(misfit(&shared.interface)) };
         let mut parcel = PassedDescriptors::new(reply.descriptors, &shared.interface);
         let map = |shape| Receiver::map(parcel.next()?, shape).map_err(failed);
-        let receivers = parts.rings.into_iter().map(map).collect::<Result<Vec<_>>>()?;
+        let mut receivers = parts.rings.into_iter().map(map).collect::<Result<Vec<_>>>()?;
         if from + receivers.len() != rings {
             return Err(misfit(&shared.interface));
         }
+        shared.group.number(&mut receivers);
         Ok(NewRings { epoch, receivers })
     }
 
@@ -79,9 +82,11 @@ impl SortHandle for Handle {
             return Err(SystemError::refused(ACTION, why, "try again"));
         }
         if shared.is_sorting {
-            let set = fanout::set_program(shared.first.as_fd(), &sorting.classic());
+            let program = sorting.classic_to(&shared.group.places);
+            let set = fanout::set_program(shared.first.as_fd(), &program);
             set.map_err(|cause| SystemError::new(ACTION, cause))?;
         }
+        shared.group.sorting = sorting.clone();
         // For sockets that are made anew.
         shared.authority.sort_by(sorting.clone());
         Ok(())
@@ -126,6 +131,7 @@ impl AfPacket {
             if self.intake && fanout::refuse_only(receiver.socket.as_fd(), withheld).is_err() {
                 return false;
             }
+            shared.group.places.rings[self.receivers.len()] = receiver.place;
             self.receivers.push(receiver);
         }
         shared.rings = self.receivers.len();

@@ -77,6 +77,7 @@ pub(super) struct Shared {
 /// The interface, as last seen.
 #[derive(Clone)]
 pub(super) struct Facts {
+    pub kind: &'static str,
     pub interface: String,
     pub address: Option<Address>,
     pub mtu: usize,
@@ -88,6 +89,7 @@ pub(super) struct Facts {
 impl Facts {
     pub fn of(port: &dyn Port) -> Self {
         Self {
+            kind: port.kind(),
             interface: port.interface().to_owned(),
             address: port.address(),
             mtu: port.mtu(),

@@ -23,6 +23,8 @@ pub(super) struct Again {
     pub wait: Arc<OnceLock<WaitPolicy>>,
     /// Whether frames come in, by the loop's last word.
     pub intake: bool,
+    /// Whether ports have shares, which send by flows.
+    pub notes_flows: bool,
 }
 
 /// The queues and slots of a worker that was given up.
@@ -52,6 +54,13 @@ impl Pulse {
         }
         let is_opening = shared.is_opening.load(Ordering::Relaxed);
         self.missed >= if is_opening { MISSED_OPENING } else { MISSED_MAX }
+    }
+}
+
+impl Pulse {
+    /// Returns whether the last look found none.
+    pub fn is_weak(&self) -> bool {
+        self.missed > 0
     }
 }
 
@@ -94,6 +103,7 @@ impl WorkedPort {
             ends: exchange.worker_ends,
             requests: requested,
             shared: Arc::clone(&exchange.shared),
+            notes_flows: self.again.notes_flows,
         };
         let mut side = Side::new(None, self.again.reopen.clone(), at_loop, self.again.intake);
         let (_none_passed, _no_port) = side.attach(pool.view(view));

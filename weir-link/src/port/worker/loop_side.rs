@@ -13,7 +13,8 @@ use super::side::Side;
 use super::{BATCH, SENDING_MAX, SLOTS};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{
-    NewRings, Port, PortCounters, PortState, RINGS_MAX, Reached, Received, Room, Sent, SortHandle,
+    NewRings, Port, PortCounters, PortState, RINGS_MAX, Reached, Received, Room, Sent, ShareHandle,
+    SortHandle,
 };
 use crate::stations::Address;
 use weir_host::error::{Result, SystemError};
@@ -32,7 +33,6 @@ pub(super) struct AtWorker {
 
 /// The loop's side of a port.
 pub(super) struct WorkedPort {
-    kind: &'static str,
     pub(super) ends: LoopEnds,
     pub(super) at_worker: AtWorker,
     pub(super) shared: Arc<Shared>,
@@ -63,25 +63,32 @@ pub(super) struct WorkedPort {
     was_idle: bool,
 }
 
+/// A port as it was when a worker got it.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub facts: Facts,
+    pub state: PortState,
+    pub sorter: Option<Arc<dyn SortHandle>>,
+}
+
 impl WorkedPort {
     pub fn new(
-        port: &dyn Port,
+        Known { facts, state, sorter }: Known,
         (ends, at_worker): (LoopEnds, AtWorker),
         shared: &Arc<Shared>,
         again: Again,
     ) -> Self {
         Self {
-            kind: port.kind(),
             ends,
             at_worker,
             shared: Arc::clone(shared),
-            sorter: port.sorter(),
-            facts: Facts::of(port),
-            state: port.state(),
+            sorter,
+            away_wanted: SLOTS + facts.room.held_max,
+            facts,
+            state,
             counters: PortCounters::default(),
             before: PortCounters::default(),
             away: 0,
-            away_wanted: SLOTS + port.room().held_max,
             passed: 0,
             taken: [0; RINGS_MAX],
             own: None,
@@ -140,6 +147,17 @@ impl WorkedPort {
         self.pulse.is_missing(&self.shared, monotonic_ns())
     }
 
+    /// Returns whether the worker had not turned for a while when the loop looked last.
+    pub(super) fn stands_still(&self) -> bool {
+        self.is_hung || self.pulse.is_weak()
+    }
+
+    /// Gives up a frame that the worker was to send.
+    pub(super) fn lose(&mut self, pool: &mut FramePool, frame: FrameId) {
+        pool.release(frame);
+        self.before.worker_failed += 1;
+    }
+
     /// Takes up what the worker saw of the interface.
     fn look(&mut self) {
         self.facts.clone_from(&self.shared.facts());
@@ -158,7 +176,7 @@ impl WorkedPort {
 
 impl Port for WorkedPort {
     fn kind(&self) -> &'static str {
-        self.kind
+        self.facts.kind
     }
 
     fn interface(&self) -> &str {
@@ -178,7 +196,7 @@ impl Port for WorkedPort {
     }
 
     fn room(&self) -> Room {
-        super::room(self.facts.room)
+        super::room(self.facts.room, 1)
     }
 
     /// Gives the worker a view of the pool. Where it had one before, of other memory, frames on
@@ -208,6 +226,10 @@ impl Port for WorkedPort {
 
     fn rings(&self) -> usize {
         self.facts.rings
+    }
+
+    fn shares(&self) -> usize {
+        1
     }
 
     fn receive(
@@ -240,6 +262,10 @@ impl Port for WorkedPort {
 
     fn sorter(&self) -> Option<Arc<dyn SortHandle>> {
         self.sorter.clone()
+    }
+
+    fn sharers(&self) -> Option<Arc<dyn ShareHandle>> {
+        None
     }
 
     fn begin_sorting(&mut self, made: &mut NewRings) -> bool {

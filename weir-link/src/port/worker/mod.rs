@@ -5,30 +5,33 @@
 //! alone, in one order, as without workers. A worker has a view of the pool ([`FramePool::view`]):
 //! it gets free slots, fills them, passes each frame to the loop, and gets back those to be sent.
 //! Slots pass by queues without locks (`exchange.rs`), one for each ring, so that a flood in one
-//! ring holds up no other. What is rare, such as to close the intake, is a request that the loop
-//! waits for. The threads start with the loop ([`Workers::start`]), behind what a process gives up
-//! before it forwards; until then the loop's side does what is to be done at a port.
+//! ring holds up no other. Where there are more workers than ports, several share one, each with
+//! flows of its own (`spread.rs`). What is rare, such as to close the intake, is a request that the
+//! loop waits for. The threads start with the loop ([`Workers::start`]), behind what a process
+//! gives up before it forwards; until then the loop's side does what is to be done at a port.
 //!
-//! A worker that panics loses its ports and no more: it counts their frames, and opens them again.
-//! One that hangs is given up (`given_up.rs`): another thread opens its ports, and the slots that
-//! it has come back when it goes on.
+//! A worker that panics loses its ports, or its share of one, and no more: it counts their frames,
+//! and opens them again. One that hangs is given up (`given_up.rs`): another thread opens its
+//! ports, and the slots that it has come back when it goes on.
 //! Invariant: each slot is in the view of the loop, in that of one worker, or in one queue.
 
 mod exchange;
 mod given_up;
 mod loop_side;
 mod side;
+mod spread;
 #[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, OnceLock, PoisonError, mpsc};
 use std::thread;
 
-use super::{BATCH, Port, RINGS_MAX, Room};
+use super::{BATCH, Port, PortState, RINGS_MAX, Room, SHARES_MAX, ShareHandle};
 use exchange::{Arrived, Exchange, Facts, Notice, Resting};
 use given_up::{Again, OTHER_VIEW};
-use loop_side::{AtWorker, WorkedPort};
+use loop_side::{AtWorker, Known, WorkedPort};
 use side::{AtLoop, Crew, Side};
+use spread::Spread;
 use weir_host::error::{Result, SystemError};
 use weir_host::wait::{WaitPolicy, usable_cpus};
 
@@ -53,8 +56,8 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Gives ports, whose intake is open or not, to at most so many workers; returns what the loop
-    /// has of each.
+    /// Gives ports, whose intake is open or not, to at most so many workers, and those that can be
+    /// shared to as many as they have shares; returns what the loop has of each.
     ///
     /// # Errors
     /// When the system has no descriptor more.
@@ -63,30 +66,21 @@ impl Workers {
         workers: usize,
         intake: bool,
     ) -> Result<(Self, Vec<Box<dyn Port>>)> {
-        assert!(ports.len() < OTHER_VIEW as usize, "each port has two views of its own");
-        let workers = workers.clamp(1, ports.len().max(1));
-        let notices = (0..workers).map(|_| Notice::new().map(Arc::new));
+        let ports: Vec<_> = ports.into_iter().map(Given::of).collect();
+        let shares = ports.iter().map(Given::shares).sum::<usize>();
+        assert!(shares < OTHER_VIEW as usize, "each share has two views of its own");
+        let notices = (0..workers.clamp(1, shares.max(1))).map(|_| Notice::new().map(Arc::new));
         let notices = notices.collect::<Result<Vec<_>>>()?;
-        let mut crews: Vec<_> = notices.iter().cloned().map(Crew::new).collect();
+        let crews = notices.into_iter().map(Crew::new).collect();
+        let notes_flows = shares > ports.len();
+        let wait = Arc::default();
+        let mut hiring = Hiring { crews, wait, intake, notes_flows, employed: 0 };
         let mut loop_sides: Vec<Box<dyn Port>> = Vec::new();
-        let wait = Arc::new(OnceLock::new());
-        for (index, (port, reopen)) in ports.into_iter().enumerate() {
-            let facts = Facts::of(port.as_ref());
-            let Exchange { loop_ends, worker_ends, shared } = Exchange::of(facts, port.state())?;
-            let (requests, requested) = mpsc::channel();
-            let (resting, notice) = (Resting::default(), Arc::clone(&notices[index % workers]));
-            let view = index as u32 + 1;
-            let at_worker = AtWorker { requests, resting: Arc::clone(&resting), notice, view };
-            let again = Again { reopen: reopen.clone(), wait: Arc::clone(&wait), intake };
-            let ends = (loop_ends, at_worker);
-            let loop_side = WorkedPort::new(port.as_ref(), ends, &shared, again);
-            loop_sides.push(Box::new(loop_side));
-            let at_loop = AtLoop { ends: worker_ends, requests: requested, shared };
-            let side = Side::new(Some(port), reopen, at_loop, intake);
-            *resting.lock().unwrap_or_else(PoisonError::into_inner) = Some(side);
-            crews[index % workers].add(resting);
+        for given in ports {
+            let loop_side = hiring.employ(given)?;
+            loop_sides.push(loop_side);
         }
-        Ok((Self { crews, wait }, loop_sides))
+        Ok((Self { crews: hiring.crews, wait: hiring.wait }, loop_sides))
     }
 
     /// Starts those that have not started, as threads that wait so; where they and the loop have
@@ -105,16 +99,107 @@ impl Workers {
     }
 }
 
+/// A port that is given to workers.
+struct Given {
+    port: Box<dyn Port>,
+    reopen: Reopen,
+    sharers: Option<Arc<dyn ShareHandle>>,
+}
+
+impl Given {
+    fn of((port, reopen): (Box<dyn Port>, Reopen)) -> Self {
+        let sharers = port.sharers();
+        Self { port, reopen, sharers }
+    }
+
+    fn shares(&self) -> usize {
+        self.sharers.as_ref().map_or(1, |sharers| sharers.shares())
+    }
+}
+
+/// The workers of a bridge, while they get their ports.
+struct Hiring {
+    crews: Vec<Crew>,
+    wait: Arc<OnceLock<WaitPolicy>>,
+    intake: bool,
+    notes_flows: bool,
+    /// How many shares have a worker.
+    employed: usize,
+}
+
+impl Hiring {
+    /// Gives a port to workers; returns what the loop has of it.
+    fn employ(&mut self, given: Given) -> Result<Box<dyn Port>> {
+        let Given { port, reopen, sharers } = given;
+        let (facts, state) = (Facts::of(port.as_ref()), port.state());
+        let known = Known { facts, state, sorter: port.sorter() };
+        let Some(sharers) = sharers else {
+            return Ok(Box::new(self.employ_for(Part { known, port: Some(port), reopen })?));
+        };
+        let (mut first, mut sides) = (Some(port), Vec::new());
+        for share in 0..sharers.shares() {
+            let opener = Arc::clone(&sharers);
+            let reopen: Reopen = Some(Arc::new(move || opener.open(share)));
+            let mut part = Part { known: known.clone(), port: first.take(), reopen };
+            if part.port.is_none() {
+                // Its own thread opens it.
+                (part.known.facts.rings, part.known.state) = (1, PortState::Gone);
+            }
+            sides.push(self.employ_for(part)?);
+        }
+        Ok(Box::new(Spread::new(sides)))
+    }
+
+    /// Gives a port, or a share of one, to the worker whose turn it is.
+    fn employ_for(&mut self, part: Part) -> Result<WorkedPort> {
+        let Part { known, port, reopen } = part;
+        let crew = self.employed % self.crews.len();
+        self.employed += 1;
+        let crew = &mut self.crews[crew];
+        let Exchange { loop_ends, worker_ends, shared } =
+            Exchange::of(known.facts.clone(), known.state)?;
+        let (requests, requested) = mpsc::channel();
+        let (resting, notice) = (Resting::default(), crew.notice());
+        let view = self.employed as u32;
+        let at_worker = AtWorker { requests, resting: Arc::clone(&resting), notice, view };
+        let (wait, notes_flows) = (Arc::clone(&self.wait), self.notes_flows);
+        let again = Again { reopen: reopen.clone(), wait, intake: self.intake, notes_flows };
+        let ends = (loop_ends, at_worker);
+        let loop_side = WorkedPort::new(known, ends, &shared, again);
+        let at_loop = AtLoop { ends: worker_ends, requests: requested, shared, notes_flows };
+        let side = Side::new(port, reopen, at_loop, self.intake);
+        *resting.lock().unwrap_or_else(PoisonError::into_inner) = Some(side);
+        crew.add(resting);
+        Ok(loop_side)
+    }
+}
+
+/// A port, or a share of one, as a worker gets it.
+struct Part {
+    known: Known,
+    /// `None` where the worker opens it.
+    port: Option<Box<dyn Port>>,
+    reopen: Reopen,
+}
+
+/// Returns how many of so many workers share port number `index` of `ports`: all ports have equally
+/// many, but for one more at the first ones.
+pub(crate) fn shares(workers: usize, ports: usize, index: usize) -> usize {
+    let workers = workers.min(SHARES_MAX);
+    let more = usize::from(index < workers % ports);
+    (workers / ports + more).clamp(1, SHARES_MAX)
+}
+
 /// Starts a worker as a thread of this name.
 fn start(crew: Crew, name: String, wait: WaitPolicy) -> Result<()> {
     let started = thread::Builder::new().name(name).spawn(move || crew.run(wait));
     started.map(|_runs| ()).map_err(|cause| SystemError::new("start a worker", cause))
 }
 
-/// Returns the room of a port that is given to a worker.
-pub(crate) fn room(room: Room) -> Room {
+/// Returns the room of a port that is given to a worker, or to so many that share it.
+pub(crate) fn room(room: Room, shares: usize) -> Room {
     let queues = RINGS_MAX * RECEIVED_MAX * size_of::<Arrived>();
     // Those of a worker that hangs are missing until it goes on, and another one has its own.
-    let held_max = room.held_max + 2 * SLOTS + SENDING_MAX + BATCH;
-    Room { held_max, ring_bytes: room.ring_bytes + queues, ..room }
+    let held_max = room.held_max + shares * (2 * SLOTS + SENDING_MAX + BATCH);
+    Room { held_max, ring_bytes: room.ring_bytes + shares * queues, ..room }
 }

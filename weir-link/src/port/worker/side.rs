@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, mpsc};
 
 use super::exchange::{Arrived, Facts, Notice, Resting, Shared, Task, WorkerEnds};
+use super::spread::flow;
 use super::{BATCH, Reopen, SLOTS};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{NewRings, Port, PortCounters, PortState, RINGS_MAX, Reached, Received};
@@ -24,6 +25,8 @@ pub(super) struct AtLoop {
     pub ends: WorkerEnds,
     pub requests: mpsc::Receiver<Task>,
     pub shared: Arc<Shared>,
+    /// Whether ports have shares, which send by flows.
+    pub notes_flows: bool,
 }
 
 /// A worker's side of a port.
@@ -34,6 +37,9 @@ pub(super) struct Side {
     ends: WorkerEnds,
     requests: mpsc::Receiver<Task>,
     shared: Arc<Shared>,
+    notes_flows: bool,
+    /// Whether it was made without a port.
+    opens_itself: bool,
     /// `None` until the loop gives one.
     view: Option<FramePool>,
     /// For each ring, frames for which the queue had no room, the last one first.
@@ -123,10 +129,12 @@ impl Crew {
 impl Side {
     /// A side of a port, which it opens itself where there is none.
     pub fn new(port: Option<Box<dyn Port>>, reopen: Reopen, at_loop: AtLoop, intake: bool) -> Self {
-        let AtLoop { ends, requests, shared } = at_loop;
+        let AtLoop { ends, requests, shared, notes_flows } = at_loop;
         let held_max = shared.facts().room.held_max;
         Self {
             slots_max: SLOTS + held_max,
+            opens_itself: port.is_none(),
+            notes_flows,
             port,
             reopen,
             ends,
@@ -258,6 +266,9 @@ impl Side {
             let mut last = None;
             while let Some(received) = inbox.last().filter(|_| !queue.is_full()) {
                 let Received { frame, at_ns, headers } = *received;
+                if self.notes_flows {
+                    view.set_flow(frame, flow(&headers));
+                }
                 let pushed = queue.push(Arrived { frame: view.pass(frame), at_ns, headers });
                 assert!(pushed.is_ok(), "the queue has room");
                 last = Some(at_ns);
@@ -379,7 +390,12 @@ impl Side {
 
     pub fn set_intake(&mut self, open: bool) -> Result<()> {
         self.intake = open;
-        self.port.as_mut().map_or_else(|| Err(failed()), |port| port.set_intake(open))
+        match &mut self.port {
+            Some(port) => port.set_intake(open),
+            // Until it is open no frame comes, and then as this says.
+            None if self.opens_itself => Ok(()),
+            None => Err(failed()),
+        }
     }
 
     /// Says of each ring in which no frame is known to wait how far its frames were taken.

@@ -19,8 +19,17 @@ struct Scene {
 
 impl Scene {
     fn new(workers: usize) -> Self {
-        let (mems, cables): (Vec<_>, Vec<_>) =
-            (0..2).map(|number| Mem::new(&format!("mem{number}"), 2)).unzip();
+        Self::of((0..2).map(|number| Mem::new(&format!("mem{number}"), 2)), workers)
+    }
+
+    /// Ports that so many workers each share.
+    fn shared(shares: usize) -> Self {
+        let port = |number| Mem::shared(&format!("mem{number}"), 2, shares);
+        Self::of((0..2).map(port), 2 * shares)
+    }
+
+    fn of(ports: impl Iterator<Item = (Mem, Cable)>, workers: usize) -> Self {
+        let (mems, cables): (Vec<_>, Vec<_>) = ports.unzip();
         let given = mems.into_iter().zip(&cables).map(|(mem, cable)| {
             let (name, cable) = (mem.interface().to_owned(), cable.clone());
             let reopen = move || -> Result<Box<dyn Port>> { Ok(Box::new(cable.port(&name))) };
@@ -38,8 +47,8 @@ impl Scene {
     fn receive(&mut self, port: usize) -> Vec<Received> {
         let mut received = Vec::new();
         self.ports[port].reclaim(&mut self.pool);
-        for ring in 0..2 {
-            self.ports[port].receive(ring, BATCH, &mut self.pool, &mut received);
+        for queue in 0..self.ports[port].rings() - 1 + self.ports[port].shares() {
+            self.ports[port].receive(queue, BATCH, &mut self.pool, &mut received);
         }
         received
     }
@@ -111,6 +120,130 @@ fn frames_pass_unchanged_and_in_order() {
             scene.ports[1].held() <= SLOTS + SENDING_MAX
         });
     }
+}
+
+/// A numbered datagram of a flow.
+fn datagram(flow: u32, number: u32) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0];
+    frame.extend([64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 9]);
+    frame.extend((5000 + flow as u16).to_be_bytes());
+    frame.extend([0, 26, 0, 0]);
+    frame.extend(number.to_be_bytes());
+    frame.resize(60, 0);
+    frame
+}
+
+/// Returns the flow and the number of such a datagram.
+fn told(datagram: &[u8]) -> (u32, u32) {
+    let flow = u16::from_be_bytes([datagram[36], datagram[37]]) - 5000;
+    let number = &datagram[42..46];
+    (flow.into(), u32::from_be_bytes([number[0], number[1], number[2], number[3]]))
+}
+
+/// Flows that come by the shares of a port, or by the ring of a class, leave by those of another
+/// one, each in its order.
+#[test]
+fn flows_pass_by_shares_in_their_order() {
+    const FLOWS: u32 = 24;
+    for shares in [2, 3] {
+        let mut scene = Scene::shared(shares);
+        assert_eq!((scene.ports[0].rings(), scene.ports[0].shares()), (2, shares));
+        let mut random = Random::new(shares as u64, 1);
+        let mut next = [0; FLOWS as usize];
+        let (mut waiting, mut sent, mut at_ns) = (Vec::new(), Vec::new(), 0);
+        while sent.len() < 10_000 {
+            for _ in 0..random.bits() % 60 {
+                let flow = random.below(FLOWS);
+                at_ns += 1;
+                let queue = flow as usize % (shares + 1);
+                let number = &mut next[flow as usize];
+                scene.cables[0].deliver(queue, at_ns, datagram(flow, *number));
+                *number += 1;
+            }
+            waiting.extend(scene.receive(0).iter().map(|received| received.frame));
+            let most = waiting.len().min(BATCH);
+            let taken = scene.ports[1].send(&mut scene.pool, &waiting[..most]).taken;
+            waiting.drain(..taken);
+            scene.receive(1);
+            scene.check(waiting.len());
+            sent.extend(scene.cables[1].take_sent());
+        }
+        let mut found = [0; FLOWS as usize];
+        for bytes in &sent {
+            let (flow, number) = told(bytes);
+            assert_eq!(number, found[flow as usize], "flow {flow}");
+            found[flow as usize] += 1;
+        }
+        assert!(found.iter().all(|count| *count > 100), "{found:?}");
+    }
+}
+
+/// Which flows leave by which share is up to them; none leaves by two.
+#[test]
+fn flows_have_numbers_of_their_own() {
+    let number = |bytes: &[u8]| spread::flow(&weir_core::packet::Headers::parse_ethernet(bytes));
+    let numbers: std::collections::BTreeSet<_> =
+        (0..200).map(|flow| number(&datagram(flow, 1))).collect();
+    assert!(numbers.len() > 100, "{} numbers", numbers.len());
+    for shares in 2..=SHARES_MAX {
+        let mut counts = vec![0; shares];
+        (0..4000).for_each(|flow| counts[usize::from(number(&datagram(flow, 1))) % shares] += 1);
+        assert!(counts.iter().all(|count| *count > 2000 / shares), "{counts:?}");
+    }
+    for flow in 0..20 {
+        assert_eq!(number(&datagram(flow, 1)), number(&datagram(flow, 2)));
+        let mut fragment = datagram(flow, 1);
+        fragment[20] = 0x20;
+        assert_eq!(number(&fragment), 0);
+    }
+    assert_eq!(number(&frame(3)), 0);
+}
+
+/// The worker of a share hangs: the flows of the other share pass meanwhile, in and out, and its
+/// own do again when another has its place.
+#[test]
+fn a_share_that_hangs_holds_up_no_other() {
+    let mut scene = Scene::shared(2);
+    scene.wait_until(|scene| {
+        scene.receive(0);
+        scene.cables[0].deliver(1, 1, datagram(1, 0));
+        scene.receive(0).iter().any(|received| received.at_ns == 1)
+    });
+    scene.cables[0].set_hanging(true);
+    scene.wait_until(|scene| scene.cables[0].has_hung());
+    // The one that hangs never sends its part of these, and has no room for all of them: what its
+    // queue does not take is lost once it is known to stand still, and the others' go on.
+    let (mut number, mut passed) = (0, 0);
+    scene.wait_until(|scene| {
+        for _ in 0..BATCH {
+            let flow = number % 16;
+            let Some(frame) = scene.pool.insert(&datagram(flow, number / 16)) else { break };
+            let headers = weir_core::packet::Headers::parse_ethernet(scene.pool.bytes(frame));
+            scene.pool.set_flow(frame, spread::flow(&headers));
+            match scene.ports[0].send(&mut scene.pool, &[frame]).taken {
+                0 => {
+                    scene.pool.release(frame);
+                    break;
+                }
+                _ => number += 1,
+            }
+        }
+        scene.receive(0);
+        assert_eq!(scene.ports[0].refresh(), crate::port::PortState::Up, "the other share is");
+        passed += scene.cables[0].take_sent().len();
+        passed > 3 * SENDING_MAX
+    });
+    scene.cables[0].deliver(1, 100, datagram(1, 1));
+    scene.wait_until(|scene| {
+        scene.ports[0].refresh();
+        scene.receive(0).iter().any(|received| received.at_ns == 100)
+    });
+    assert!(scene.counters(0).worker_failed > 0, "what it was to send");
+    scene.cables[0].set_hanging(false);
+    scene.wait_until(|scene| {
+        scene.receive(0);
+        scene.ports[0].held() <= 2 * SLOTS
+    });
 }
 
 /// A flood in one ring leaves room for the other, and the loop learns that more wait.

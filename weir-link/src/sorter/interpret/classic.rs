@@ -62,6 +62,9 @@ impl Machine<'_> {
             }
             0x0c => self.a = self.a.wrapping_add(self.x),
             0x1c => self.a = self.a.wrapping_sub(self.x),
+            0xac => self.a ^= self.x,
+            0x24 => self.a = self.a.wrapping_mul(k),
+            0x94 => self.a %= k,
             0x54 => self.a &= k,
             0x64 => self.a <<= k,
             0x74 => self.a >>= k,

@@ -16,6 +16,9 @@ use weir_trace::capture::CaptureReader;
 pub const TESTS: &[Test] = &[
     ("a_record_under_load_replays_to_the_bit", || a_record_under_load_replays("")),
     ("a_record_with_workers_replays_to_the_bit", || a_record_under_load_replays("workers = 2")),
+    ("a_record_with_shared_ports_replays_to_the_bit", || {
+        a_record_under_load_replays("workers = 4")
+    }),
     ("trains_keep_the_rate_and_a_record_of_them_replays_to_the_bit", trains),
     ("a_record_ended_by_a_signal_is_whole", a_record_ended_by_a_signal_is_whole),
     ("a_full_disk_ends_the_record_and_not_the_link", a_full_disk_ends_the_record),
