@@ -18,10 +18,23 @@ pub(crate) struct SenderClock {
     first_value: u32,
     first_at: Instant,
     last_value: u32,
+    last_at: Instant,
     offsets: Baseline,
+    /// The least excess of a round trip since the offsets began, if one was measured: at most so
+    /// long a queue stood in the way down all the time, and their least hides it.
+    hidden: Option<u64>,
 }
 
-saved!(SenderClock { tick, is_started, first_value, first_at, last_value, offsets });
+saved!(SenderClock {
+    tick,
+    is_started,
+    first_value,
+    first_at,
+    last_value,
+    last_at,
+    offsets,
+    hidden
+});
 
 impl SenderClock {
     /// Takes the timestamp of a segment that arrived at `at`; returns how much longer than at best
@@ -35,7 +48,15 @@ impl SenderClock {
         let ticks = value.wrapping_sub(self.first_value);
         let goes_back = value.wrapping_sub(self.last_value) > u32::MAX / 2;
         let elapsed = at.since(self.first_at);
-        if !self.is_started || at < self.first_at || ticks > TICKS_MAX || elapsed > SPAN_MAX {
+        // A line that stood still would be taken for a slow clock.
+        let is_torn = self.tick == 0 && at.since(self.last_at) > PAUSE_MAX;
+        self.last_at = at;
+        if is_torn
+            || !self.is_started
+            || at < self.first_at
+            || ticks > TICKS_MAX
+            || elapsed > SPAN_MAX
+        {
             self.restart(at, value);
             return None;
         }
@@ -48,13 +69,31 @@ impl SenderClock {
             self.learn(at, value, elapsed);
             return None;
         }
-        let sent = i64::from(ticks) * i64::from(self.tick);
-        Some(self.offsets.add(at, elapsed.as_nanos() as i64 - sent))
+        let offset = elapsed.as_nanos() as i64 - i64::from(ticks) * i64::from(self.tick);
+        if offset < -EARLY_MAX {
+            // It would have come before it was sent: the tick is another one.
+            self.tick = 0;
+            self.restart(at, value);
+            return None;
+        }
+        Some(self.offsets.add(at, offset))
+    }
+
+    /// Notes by how much a round trip of now exceeds the least, both ways together.
+    #[inline]
+    pub fn note_excess(&mut self, excess: u64) {
+        self.hidden = Some(self.hidden.map_or(excess, |hidden| hidden.min(excess)));
+    }
+
+    /// Returns whether a queue that stood since the offsets began may be taken for a part of the
+    /// way.
+    pub fn may_hide_queue(&self) -> bool {
+        self.hidden.is_some_and(|hidden| hidden > HIDDEN_MAX.as_nanos())
     }
 
     /// Forgets how long the way was at best.
     pub fn forget_offsets(&mut self) {
-        self.offsets = Baseline::default();
+        (self.offsets, self.hidden) = (Baseline::default(), None);
     }
 
     fn restart(&mut self, at: Instant, value: u32) {
@@ -65,7 +104,8 @@ impl SenderClock {
             first_value: value,
             first_at: at,
             last_value: value,
-            offsets: Baseline::default(),
+            last_at: at,
+            ..Self::default()
         };
     }
 
@@ -94,6 +134,12 @@ const TICKS: [u32; 4] = [1_000_000, 4_000_000, 10_000_000, 1_000];
 /// it is learned changes it by a tenth.
 const TOLERANCE: u64 = 5;
 const LEARN: Duration = Duration::from_secs(1);
+/// A longer pause between two segments ends what is learned.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// The nanoseconds by which a segment may be early, as the first one waited so long.
+const EARLY_MAX: i64 = 10_000_000_000;
+/// The queue that may be hidden: a third of the usual target.
+const HIDDEN_MAX: Duration = Duration::from_millis(5);
 /// Bound: ticks since the first timestamp; after more the clock starts anew.
 const TICKS_MAX: u32 = 1 << 30;
 /// Bound: time since the first timestamp; after more the clock starts anew. A clock that is wrong
@@ -123,6 +169,22 @@ mod tests {
             let delay = check(tick, |at| if at > 3_000 { 30 } else { 0 }, 4_000);
             assert!(delay.is_some_and(|delay| (26..=34).contains(&delay)), "{tick}: {delay:?}");
         }
+    }
+
+    #[test]
+    fn a_line_that_stands_still_is_no_slow_clock() {
+        // For three seconds nothing comes; what was sent then comes at their end.
+        let delay = check(1_000_000, |at| if at < 900 { 0 } else { 3_900 - at.min(3_900) }, 9_000);
+        assert!(delay.is_some_and(|delay| delay <= 4), "{delay:?}");
+    }
+
+    #[test]
+    fn a_queue_that_stood_from_the_start_is_named() {
+        let mut clock = SenderClock::default();
+        clock.note_excess(9_000_000);
+        assert!(clock.may_hide_queue());
+        clock.note_excess(3_000_000);
+        assert!(!clock.may_hide_queue());
     }
 
     #[test]

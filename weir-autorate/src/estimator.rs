@@ -364,10 +364,10 @@ fn sample_of(flow: &Flow, now: Instant, losses: [u64; 2]) -> Option<Sample> {
     let latest = &flow.latest;
     (values[LOST], values[LOST + 1]) = (losses[0], losses[1]);
     (values[BOTH], values[TRIP]) = (latest.delay, latest.trip);
-    values[DOWN] = latest.down;
-    if latest.down != NONE && latest.delay != NONE {
+    values[DOWN] = flow.down();
+    if values[DOWN] != NONE && latest.delay != NONE {
         // A part is not longer than the whole, whatever a clock says.
-        values[DOWN] = latest.down.min(latest.delay);
+        values[DOWN] = values[DOWN].min(latest.delay);
         values[UP] = latest.delay - values[DOWN];
     }
     if let Some(late) = flow.overdue(now) {

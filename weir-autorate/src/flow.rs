@@ -117,6 +117,7 @@ impl Flow {
             let delay = self.rounds[back].add(at, trip);
             if way == Way::Down {
                 self.found.add(at, trip, delay);
+                self.clock.note_excess(delay);
             }
             told.is_active = true;
         }
@@ -141,6 +142,11 @@ impl Flow {
         }
         told.is_active |= told.probe.is_some() || self.data != [0; 2];
         told
+    }
+
+    /// Returns the delay of the way down, by the sender's clock, if that can be told.
+    pub fn down(&self) -> u64 {
+        if self.clock.may_hide_queue() { u64::MAX } else { self.latest.down }
     }
 
     fn time(&mut self, at: Instant, value: u32) {

@@ -97,7 +97,11 @@ fn offers(policy: &Policy) -> Vec<Promise> {
 
 /// Returns the class and the word of a measure.
 fn measured(policy: &Policy, measure: Measure<ClassId>) -> (Option<String>, String) {
-    let Measure::Class(class, metric) = measure else { return (None, "fairness".to_owned()) };
+    let (class, metric) = match measure {
+        Measure::Class(class, metric) => (class, metric),
+        Measure::Fairness => return (None, "fairness".to_owned()),
+        Measure::Behind(metric) => return (None, format!("link.behind.{}", metric.word())),
+    };
     let word = Metric::ALL.iter().find(|row| row.1 == metric).map_or("", |row| row.0);
     (Some(policy.link.tree.class(class).name.clone()), word.to_owned())
 }

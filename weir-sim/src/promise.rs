@@ -6,6 +6,7 @@
 //! *broken* if all of it is on the wrong one, *undecided* between. One run has no interval, so what
 //! it measures decides nothing.
 
+use crate::behind::BehindReport;
 use crate::replicate::Estimate;
 use crate::report::{ClassReport, Report};
 use crate::run::{RunError, run_noting_peaks};
@@ -15,7 +16,7 @@ use weir_core::ids::ClassId;
 use weir_core::sched::Tree;
 use weir_core::units::Duration;
 use weir_policy::calculus;
-use weir_policy::policy::{Goal, Measure, Metric, Promised};
+use weir_policy::policy::{Behind, Goal, Measure, Metric, Promised};
 
 /// The result of one promise.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -140,8 +141,10 @@ fn estimate(rows: &[Measured]) -> Estimate {
 }
 
 fn measured(measure: Measure<ClassId>, tree: &Tree, run: &Observation) -> Option<Measured> {
-    let Measure::Class(class, metric) = measure else {
-        return run.fairness.map(Measured::exact);
+    let (class, metric) = match measure {
+        Measure::Class(class, metric) => (class, metric),
+        Measure::Fairness => return run.fairness.map(Measured::exact),
+        Measure::Behind(metric) => return behind(metric, run.report.behind.as_ref()?),
     };
     let name = &tree.class(class).name;
     let row = run.report.classes.iter().find(|row| row.name == *name)?;
@@ -157,6 +160,19 @@ fn measured(measure: Measure<ClassId>, tree: &Tree, run: &Observation) -> Option
         }
         _ => of_class(metric, row),
     }
+}
+
+/// Returns a metric of the bottleneck behind the link. Its quantiles are known to a bucket of 3 %.
+fn behind(metric: Behind, report: &BehindReport) -> Option<Measured> {
+    let delays = &report.delay;
+    let value = match metric {
+        Behind::Used => return Some(Measured::exact(report.used)),
+        Behind::Delay(500) => delays.p50,
+        Behind::Delay(950) => delays.p95,
+        Behind::Delay(_) => delays.p99,
+    };
+    let seconds = value.as_nanos() as f64 / 1e9;
+    (delays.count > 0).then_some(Measured { value: seconds, resolution: seconds * 0.03 })
 }
 
 fn of_class(metric: Metric, row: &ClassReport) -> Option<Measured> {

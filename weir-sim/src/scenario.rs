@@ -16,6 +16,7 @@ use weir_core::packet::Headers;
 use weir_core::units::{Bytes, Duration, Instant, Rate, Share};
 use weir_policy::policy::Demand;
 use weir_tcp::{AckPolicy, Config, Retries};
+use weir_trace::capacity::Capacity;
 
 pub use weir_tcp::{Congestion, EcnMode, InitialWindow, Profile, SlowStart};
 
@@ -62,6 +63,17 @@ pub struct Jitter {
 }
 
 impl Scenario {
+    /// Returns the scenario with this capacity in place of that of each bottleneck; `None` if it
+    /// has none.
+    pub fn with_capacity(&self, capacity: &Capacity) -> Option<Self> {
+        let mut other = self.clone();
+        let links = other.network.iter_mut().flat_map(|network| &mut network.links);
+        let outlets = links.flat_map(|link| &mut link.outlets);
+        let behind = outlets.filter_map(|outlet| outlet.behind.as_mut()).chain(&mut other.behind);
+        let count = behind.map(|behind| behind.capacity = capacity.clone()).count();
+        (count > 0).then_some(other)
+    }
+
     /// Returns the scenario with the seeds of its links mixed with its own: another seed draws
     /// other numbers in droppers, meters and hashes of flows, too.
     pub(crate) fn seeded(&self) -> Self {

@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod design;
-mod edit;
+pub mod edit;
 pub mod file;
 pub mod journal;
 mod lines;

@@ -84,6 +84,11 @@ pub struct Bench {
     /// a scheduler exceeds its limit.
     #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "leaves"])]
     memory: bool,
+    /// Measure what `autorate` adds to a frame instead, in ns and bytes: frames of 4096 connections
+    /// at several rates. Exit 1 if it adds more than 30 ns or takes more than 4 MB.
+    #[arg(long, conflicts_with_all = ["instructions", "workload", "beside", "memory", "explain"])]
+    #[arg(conflicts_with_all = ["scheduler", "leaves", "classify", "droppers", "live", "goals"])]
+    autorate: bool,
     /// Measure how long `weir check` takes for 5 000 classes with 10 000 rules, for ten times as
     /// many, and for a template with 20 000 subscribers. Exit 1 if one of them takes more than a
     /// second, or ten times as many more than 15 times as long.
@@ -178,6 +183,7 @@ impl Bench {
             None if self.profile => self.profile(output),
             None if self.classify => self.measure_classifiers(output),
             None if self.droppers => Ok(self.measure_droppers(output)),
+            None if self.autorate => Ok(self.measure_autorate(output)),
             None if self.explain => self.run_explained(output),
             None => self.measure(output),
         }

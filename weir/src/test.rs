@@ -1,5 +1,8 @@
 //! `weir test`: simulates the promises of a policy, and reports whether they are kept.
 
+mod over;
+
+use self::over::{Trace, Worst};
 use crate::kind::{self, Kind};
 use crate::output::{Exit, Format, Output};
 use crate::picture::{Files, picture_file};
@@ -10,14 +13,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_core::ids::ClassId;
 use weir_core::units::Duration;
-use weir_policy::policy::{self, Measure, Metric, Policy, Promise};
+use weir_policy::policy::{self, Behind, Measure, Metric, Policy, Promise};
 use weir_policy::render;
 use weir_policy::table::{Table, millis};
 use weir_sim::keeping;
+use weir_sim::network::led_by;
+use weir_sim::network::plan::OutletId;
 use weir_sim::promise::{self, Observation, Proof, Verdict};
 use weir_sim::read;
 use weir_sim::timeline::{Timelines, Tracks};
 use weir_sim::{Fate, Scenario, Watch};
+use weir_sweep::edit::Edited;
 
 /// Tests the promises of a policy: simulates the scenario of each, several times.
 ///
@@ -35,7 +41,14 @@ pub struct Test {
     /// how long packets took, with the verdicts; as .svg, .png or .html, by the name.
     #[arg(long, value_name = "FILE.svg|png|html", value_parser = picture_file())]
     plot: Option<PathBuf>,
+    /// Test each promise with each of these traces in place of the capacity behind the scenario's
+    /// link, and name the worst; of a folder all files, except notes (.md).
+    #[arg(long, value_name = "FILE|FOLDER,...", value_delimiter = ',', conflicts_with = "plot")]
+    over: Vec<PathBuf>,
 }
+
+/// The scenarios of promises, by the name that the policy writes.
+type Scenarios<'a> = BTreeMap<&'a str, Scenario>;
 
 /// The output of `--format json`; docs/promises.md describes it.
 #[derive(Serialize)]
@@ -44,12 +57,16 @@ struct Tested {
     runs: u32,
     kept: usize,
     promises: Vec<Row>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    worst: Vec<Worst>,
 }
 
 #[derive(Serialize)]
 struct Row {
     that: String,
     under: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<String>,
     #[serde(flatten)]
     proof: Proof,
 }
@@ -76,13 +93,17 @@ impl Run for Test {
 
 impl Test {
     fn test(&self, policy: &Policy, name: String, output: &Output) -> Result<Exit, Exit> {
-        let folder = self.policy.parent().unwrap_or(Path::new("")).to_owned();
-        let mut scenarios = BTreeMap::new();
+        let mut scenarios = Scenarios::new();
         for promise in &policy.promises {
             if !scenarios.contains_key(promise.under.as_str()) {
-                let scenario = scenario(policy, &folder.join(&promise.under), output)?;
+                let scenario = self.scenario(policy, Path::new(&promise.under), output)?;
                 scenarios.insert(promise.under.as_str(), scenario);
             }
+        }
+        let (file, runs) = (name, self.runs);
+        if !self.over.is_empty() {
+            let (promises, worst) = self.over(policy, &scenarios, output)?;
+            return Ok(print(output, policy, Tested { file, runs, kept: 0, promises, worst }));
         }
         let refuse = |error: String| output.refuse(&error);
         whole_file::distinct(&[("--plot", &self.plot)], &[]).map_err(refuse)?;
@@ -94,6 +115,7 @@ impl Test {
         let row = |promise: &Promise| Row {
             that: promise.that.clone(),
             under: promise.under.clone(),
+            trace: None,
             proof: promise::prove(
                 &promise.promised,
                 &policy.link.tree,
@@ -107,7 +129,94 @@ impl Test {
             let drawn: Vec<Tracks> = drawn.collect::<Result<_, _>>().map_err(refuse)?;
             files.write(&drawn, Vec::new()).map_err(refuse)?;
         }
-        Ok(print(output, policy, Tested { file: name, runs: self.runs, kept: 0, promises }))
+        let worst = Vec::new();
+        Ok(print(output, policy, Tested { file, runs, kept: 0, promises, worst }))
+    }
+
+    /// Returns a row for each promise with each trace, and the worst trace of each promise.
+    fn over(
+        &self,
+        policy: &Policy,
+        scenarios: &Scenarios<'_>,
+        output: &Output,
+    ) -> Result<(Vec<Row>, Vec<Worst>), Exit> {
+        let traces = over::traces(&self.over).map_err(|why| output.refuse(&why))?;
+        let mut rows = Vec::new();
+        for (under, scenario) in scenarios {
+            for trace in &traces {
+                rows.extend(self.with(policy, (under, scenario), trace, output)?);
+            }
+        }
+        let is = |row: &Row, one: &Promise| row.that == one.that && row.under == one.under;
+        rows.sort_by_key(|row| policy.promises.iter().position(|one| is(row, one)));
+        let worst = |promise: &Promise| {
+            let own = rows.iter().filter(|row| is(row, promise));
+            let named = own.filter_map(|row| Some((row.trace.as_deref()?, &row.proof)));
+            Worst::of(promise, named)
+        };
+        let worst = policy.promises.iter().filter_map(worst).collect();
+        Ok((rows, worst))
+    }
+
+    /// Tests the promises under a scenario with a trace.
+    fn with(
+        &self,
+        policy: &Policy,
+        (under, scenario): (&str, &Scenario),
+        trace: &Trace,
+        output: &Output,
+    ) -> Result<Vec<Row>, Exit> {
+        let cure = "write `[behind]` there, or leave --over out";
+        let refuse = || output.refuse(&format!("{under} has no bottleneck; {cure}"));
+        let scenario = scenario.with_capacity(&trace.capacity).ok_or_else(refuse)?;
+        let seen = observe(&scenario, self.runs, output)?;
+        let own = policy.promises.iter().filter(|promise| promise.under == under);
+        let row = |promise: &Promise| Row {
+            that: promise.that.clone(),
+            under: promise.under.clone(),
+            trace: Some(trace.name.clone()),
+            proof: promise::prove(&promise.promised, &policy.link.tree, &seen),
+        };
+        Ok(own.map(row).collect())
+    }
+
+    /// Returns a scenario with the policy; `under` is relative to the policy.
+    fn scenario(&self, policy: &Policy, under: &Path, output: &Output) -> Result<Scenario, Exit> {
+        let path = self.policy.parent().unwrap_or(Path::new("")).join(under);
+        let name = path.display().to_string();
+        let bytes = input::read_named(&path)
+            .map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
+        let files = |path: &Path| input::read_named(path);
+        let outcome = read::parse_with(&bytes, &name, &files, policy);
+        if outcome.failed() {
+            return Err(kind::refuse(output, (&name, &bytes), Kind::Scenario, &outcome));
+        }
+        let scenario = outcome.plan.expect("without errors there is a plan");
+        if scenario.network.is_none() {
+            return Ok(Scenario { name, ..scenario });
+        }
+        let told = |why: String| output.refuse(&format!("{name}: {why}"));
+        let text = String::from_utf8_lossy(&bytes);
+        let network = self.in_network(under, &name, &text).map_err(told)?;
+        Ok(Scenario { name: name.clone(), ..network })
+    }
+
+    /// Returns a network with the policy wherever a link names its file, or in place of its only
+    /// policy; its figures are those of the first such link.
+    fn in_network(&self, under: &Path, name: &str, text: &str) -> Result<Scenario, String> {
+        let file = self.policy.file_name().map(PathBuf::from).unwrap_or_default();
+        let folders = under.parent().map_or(0, |folder| folder.components().count());
+        let place = (0..folders).fold(file, |path, _| Path::new("..").join(path));
+        let bytes = input::read(&self.policy).map_err(|error| error.to_string())?;
+        let policy = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+        let mut edited = Edited::of(text, name)?;
+        edited.replace_policy(&place.display().to_string(), policy)?;
+        let files = |path: &Path| input::read_named(path);
+        let outcome = read::parse(edited.scenario().as_bytes(), name, &files);
+        let scenario = outcome.plan.ok_or("it cannot be run with this policy")?;
+        let (link, is_back) = *edited.directions().first().ok_or("no link has the policy")?;
+        let outlet = OutletId(2 * link as u32 + u32::from(is_back));
+        led_by(&scenario, outlet).ok_or_else(|| "no link has the policy".to_owned())
     }
 }
 
@@ -123,23 +232,6 @@ fn tracks(under: &str, scenario: &Scenario, promises: &[Row]) -> Result<Tracks, 
     let tracks = timelines.finish().swap_remove(0);
     let about = format!("{under}: {}", tracks.about);
     Ok(Tracks { about, notes: own.map(verdict).collect(), ..tracks })
-}
-
-/// Returns a scenario with the policy.
-fn scenario(policy: &Policy, path: &Path, output: &Output) -> Result<Scenario, Exit> {
-    let name = path.display().to_string();
-    let bytes = input::read_named(path)
-        .map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
-    let outcome = read::parse_with(&bytes, &name, &|path: &Path| input::read_named(path), policy);
-    if outcome.failed() {
-        return Err(kind::refuse(output, (&name, &bytes), Kind::Scenario, &outcome));
-    }
-    let scenario = outcome.plan.expect("without errors there is a plan");
-    if scenario.network.is_some() {
-        let cure = "promise under a scenario with one link";
-        return Err(output.refuse(&format!("{name} is a network, without a single policy; {cure}")));
-    }
-    Ok(Scenario { name, ..scenario })
 }
 
 /// Runs a scenario, several times.
@@ -163,7 +255,9 @@ fn print(output: &Output, policy: &Policy, mut tested: Tested) -> Exit {
         Format::Text => {
             output.table(&table(policy, &tested.promises));
             let (kept, all) = (tested.kept, tested.promises.len());
-            output.text(&format!("{}: {kept} of {all} promises kept\n", tested.file));
+            let traces = if tested.worst.is_empty() { "" } else { ", each with each trace" };
+            output.text(&format!("{}: {kept} of {all} promises kept{traces}\n", tested.file));
+            tested.worst.iter().for_each(|worst| output.text(&format!("{worst}\n")));
             if tested.runs == 1 {
                 output
                     .text("one run has no interval, so it decides nothing: use --runs 2 or more\n");
@@ -174,14 +268,17 @@ fn print(output: &Output, policy: &Policy, mut tested: Tested) -> Exit {
 }
 
 fn table(policy: &Policy, rows: &[Row]) -> Table {
-    let head = ["promise", "under", "measured", "±", "goal", "verdict"];
+    let under = if rows.iter().any(|row| row.trace.is_some()) { "trace" } else { "under" };
+    let head = ["promise", under, "measured", "±", "goal", "verdict"];
     let mut table = Table::new(head).words(&[1, 5]);
-    for (row, promise) in rows.iter().zip(&policy.promises) {
+    for row in rows {
+        let own = |promise: &&Promise| promise.that == row.that && promise.under == row.under;
+        let Some(promise) = policy.promises.iter().find(own) else { continue };
         let measure = promise.promised.measure;
         let own = |value: Option<f64>| value.map_or("-".to_owned(), |value| shown(measure, value));
         table.row([
             row.that.clone(),
-            row.under.clone(),
+            row.trace.as_ref().unwrap_or(&row.under).clone(),
             own(row.proof.measured),
             own(row.proof.plus_minus),
             own(row.proof.goal),
@@ -197,7 +294,8 @@ fn table(policy: &Policy, rows: &[Row]) -> Table {
 /// Formats a value in the unit of its measure.
 fn shown(measure: Measure<ClassId>, value: f64) -> String {
     match measure {
-        Measure::Fairness => format!("{:.2} %", value * 100.0),
+        Measure::Fairness | Measure::Behind(Behind::Used) => format!("{:.2} %", value * 100.0),
+        Measure::Behind(Behind::Delay(_)) => format!("{} ms", millis(value * 1e6)),
         Measure::Class(_, Metric::Rate) => format!("{:.4} Mbit/s", value / 1e6),
         Measure::Class(_, Metric::Delay(_) | Metric::DelayMean) => {
             format!("{} ms", millis(value * 1e6))

@@ -32,7 +32,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 44] = [
+const PARTS: [Part; 45] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -134,6 +134,11 @@ const PARTS: [Part; 44] = [
         name: "explain",
         measures: "the cost of explaining why packets wait",
         run: |root| weir(root, &["bench", "--explain"]),
+    },
+    Part {
+        name: "autorate",
+        measures: "what a rate that varies adds to a frame, and its memory",
+        run: |root| weir(root, &["bench", "--autorate"]),
     },
     Part {
         name: "proposals",
@@ -437,6 +442,7 @@ const LAWS: &[(&str, &str, &[&str])] = &[
     ("WEIR_LAWS=10000", "weir-link", &["bridge::laws::"]),
     ("WEIR_BOUNDS=10000", "weir-sim", &["bounds::"]),
     ("WEIR_EFFECTIVE=10000", "weir-sim", &["effective::"]),
+    ("WEIR_AUTORATE_TRACES=10000", "weir-autorate", &["laws::", "hardships::"]),
 ];
 
 /// Why the part `packetdrill` cannot run by itself: its scripts are under the GPL.

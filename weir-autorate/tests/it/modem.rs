@@ -3,10 +3,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::rc::Rc;
 
 use weir_autorate::{
     Autorate, FlowId, Frame, INTERVAL, Limits, Plan, Segment, Shaper, Stamp, Step, TcpSegment, Way,
 };
+use weir_core::random::Random;
 use weir_core::units::{Duration, Instant, Rate};
 
 /// A bulk flow of one way.
@@ -58,7 +60,11 @@ pub struct Model {
     shapers: [Server; 2],
     modems: [Server; 2],
     /// Capacity in bit/s at a time in ms.
-    capacity: [fn(u64) -> u64; 2],
+    capacity: [Capacity; 2],
+    /// The clock of stamps, in ns.
+    clock: fn(u64) -> u64,
+    /// A host that sends frames with forged numbers, if there is one.
+    forger: Option<Random>,
     sums: [Shaper; 2],
     out: Outcome,
 }
@@ -66,6 +72,8 @@ pub struct Model {
 struct State {
     bulk: Bulk,
     under_way: u32,
+    /// Frames that may be under way; each acknowledgement adds one, as in slow start.
+    allowed: u32,
     next: u32,
     /// The next that the receiver expects, and its last echo.
     expected: u32,
@@ -95,14 +103,21 @@ enum Event {
     AtHost(usize, Packet),
     AtServer(usize, Packet),
     AckUp(usize, Packet),
+    AckDown(usize, Packet),
     Lost(usize),
     Interval,
     Retry(Way),
+    Forge,
 }
 
+/// Bits per second at a time in milliseconds.
+pub type Capacity = Rc<dyn Fn(u64) -> u64>;
+
 const FRAME: u64 = 1500;
+const ACK: u64 = 66;
 const PAYLOAD: u32 = 1448;
 const BUFFER_MS: u64 = 400;
+const ALLOWED: u32 = 4;
 const MS: u64 = 1_000_000;
 
 impl Model {
@@ -116,7 +131,9 @@ impl Model {
             flows: Vec::new(),
             shapers: Default::default(),
             modems: Default::default(),
-            capacity,
+            capacity: capacity.map(|own| Rc::new(own) as Capacity),
+            clock: |now| now,
+            forger: None,
             sums: Default::default(),
             out: Outcome {
                 through: [0; 2],
@@ -129,9 +146,32 @@ impl Model {
     }
 
     pub fn with(mut self, bulk: Bulk) -> Model {
-        let (under_way, next, expected) = (0, 1, 1);
-        self.flows.push(State { bulk, under_way, next, expected, echoes: [0; 2] });
+        let (under_way, allowed, next, expected) = (0, ALLOWED, 1, 1);
+        self.flows.push(State { bulk, under_way, allowed, next, expected, echoes: [0; 2] });
         self
+    }
+
+    /// Both ways have this capacity.
+    pub fn over(mut self, capacity: &Capacity) -> Model {
+        self.capacity = [0; 2].map(|_| capacity.clone());
+        self
+    }
+
+    /// Stamps are of this clock.
+    pub fn stamped(mut self, clock: fn(u64) -> u64) -> Model {
+        self.clock = clock;
+        self
+    }
+
+    /// A host forges 30 connections.
+    pub fn forged(mut self, seed: u64) -> Model {
+        self.forger = Some(Random::new(seed, 3));
+        self.at(MS, Event::Forge);
+        self
+    }
+
+    fn stamp(&self) -> Instant {
+        Instant::from_nanos((self.clock)(self.now))
     }
 
     /// Runs for this long; what is measured begins after `skip_ms`.
@@ -163,7 +203,7 @@ impl Model {
         loop {
             let now_ms = (self.now / MS) as u32;
             let state = &mut self.flows[flow];
-            if state.under_way >= state.bulk.window {
+            if state.under_way >= state.bulk.window.min(state.allowed) {
                 return;
             }
             state.under_way += 1;
@@ -182,11 +222,11 @@ impl Model {
     }
 
     fn shape(&mut self, way: Way, flow: usize, packet: Packet) {
-        let arrived = self.now;
+        let (arrived, stamp) = (self.now, self.stamp());
         let frame = self.frame(flow, packet, FRAME);
         // Up, frames wait in the shaper; a ticket is for when they leave, so it is made then.
         if way == Way::Down {
-            self.autorate.arrive(Instant::from_nanos(arrived), way, &frame);
+            self.autorate.arrive(stamp, way, &frame);
         }
         let server = &mut self.shapers[way as usize];
         server.queue.push_back((flow, packet, arrived));
@@ -225,7 +265,7 @@ impl Model {
                 }
                 // The acknowledgement of what went up.
                 let frame = self.frame(flow, packet, 66);
-                self.autorate.arrive(Instant::from_nanos(self.now), Way::Down, &frame);
+                self.autorate.arrive(self.stamp(), Way::Down, &frame);
                 self.acknowledged(flow, packet);
             }
             Event::AtHost(flow, packet) => {
@@ -234,12 +274,11 @@ impl Model {
             }
             Event::AckUp(flow, ack) => {
                 let frame = self.frame(flow, ack, 66);
-                let at = Instant::from_nanos(self.now);
+                let at = self.stamp();
                 if let Some(ticket) = self.autorate.arrive(at, Way::Up, &frame) {
                     self.autorate.leave(at, ticket);
                 }
-                let half = self.flows[flow].bulk.trip_ms * MS / 2;
-                self.at(self.now + half, Event::AtServer(flow, ack));
+                self.wait(Way::Up, flow, ack);
             }
             Event::AtServer(flow, packet) => {
                 if self.flows[flow].bulk.way == Way::Down {
@@ -247,13 +286,15 @@ impl Model {
                 }
                 let ack = self.acknowledge(flow, packet);
                 let half = self.flows[flow].bulk.trip_ms * MS / 2;
-                self.at(self.now + half, Event::AtWeir(flow, ack));
+                self.at(self.now + half, Event::AckDown(flow, ack));
             }
+            Event::AckDown(flow, ack) => self.wait(Way::Down, flow, ack),
             Event::Lost(flow) => {
                 self.flows[flow].under_way -= 1;
                 self.send(flow);
             }
             Event::Interval => self.interval(),
+            Event::Forge => self.forge(),
         }
     }
 
@@ -270,6 +311,7 @@ impl Model {
         let state = &mut self.flows[flow];
         state.echoes[0] = ack.stamp;
         state.under_way -= 1;
+        state.allowed = state.allowed.saturating_add(1);
         self.send(flow);
     }
 
@@ -286,7 +328,7 @@ impl Model {
         match way {
             Way::Up => {
                 let frame = self.frame(flow, packet, FRAME);
-                let at = Instant::from_nanos(self.now);
+                let at = self.stamp();
                 if let Some(ticket) = self.autorate.arrive(at, way, &frame) {
                     self.autorate.leave(at, ticket);
                 }
@@ -299,20 +341,31 @@ impl Model {
     fn enter_modem(&mut self, flow: usize, packet: Packet) {
         let way = self.flows[flow].bulk.way;
         let capacity = (self.capacity[way as usize])(self.now / MS);
-        let modem = &mut self.modems[way as usize];
-        if modem.bytes > (capacity * BUFFER_MS / 8000).max(60_000) {
+        if self.modems[way as usize].bytes > (capacity * BUFFER_MS / 8000).max(60_000) {
             self.out.loss[way as usize] += 1;
             // Its sender learns of it later, and sends on.
             let later = self.now + self.flows[flow].bulk.trip_ms * MS * 2;
             self.at(later, Event::Lost(flow));
             return;
         }
+        self.wait(way, flow, packet);
+    }
+
+    /// Lets a packet wait in a modem; acknowledgements are never lost there.
+    fn wait(&mut self, way: Way, flow: usize, packet: Packet) {
+        let len = self.len(way, flow);
+        let modem = &mut self.modems[way as usize];
         modem.queue.push_back((flow, packet, self.now));
-        modem.bytes += FRAME;
+        modem.bytes += len;
         if !modem.is_busy {
             modem.is_busy = true;
             self.start_modem(way);
         }
+    }
+
+    /// Returns the length of a flow's packets in a way.
+    fn len(&self, way: Way, flow: usize) -> u64 {
+        if self.flows[flow].bulk.way == way { FRAME } else { ACK }
     }
 
     fn start_modem(&mut self, way: Way) {
@@ -320,20 +373,23 @@ impl Model {
         if capacity == 0 {
             return self.at(self.now + MS, Event::Retry(way));
         }
-        self.at(self.now + FRAME * 8 * 1_000_000_000 / capacity, Event::Passed(way));
+        let first = self.modems[way as usize].queue.front();
+        let len = first.map_or(FRAME, |(flow, ..)| self.len(way, *flow));
+        self.at(self.now + len * 8 * 1_000_000_000 / capacity, Event::Passed(way));
     }
 
     fn passed(&mut self, way: Way, counts: bool) {
         let modem = &mut self.modems[way as usize];
         let (flow, packet, arrived) = modem.queue.pop_front().expect("it was served");
-        modem.bytes -= FRAME;
+        let (len, is_empty) = (self.len(way, flow), self.modems[way as usize].queue.is_empty());
+        let modem = &mut self.modems[way as usize];
+        modem.bytes -= len;
+        modem.is_busy = !is_empty;
         if counts {
-            self.out.through[way as usize] += FRAME;
+            self.out.through[way as usize] += len;
             self.out.delays[way as usize].push((self.now - arrived) / 1000);
         }
-        if modem.queue.is_empty() {
-            modem.is_busy = false;
-        } else {
+        if !is_empty {
             self.start_modem(way);
         }
         match way {
@@ -345,8 +401,31 @@ impl Model {
         }
     }
 
+    /// Shows the estimator a frame of the forger's, with numbers that lie.
+    fn forge(&mut self) {
+        let at = self.stamp();
+        let Some(random) = &mut self.forger else { return };
+        let near = random.below(5_000);
+        let segment = TcpSegment {
+            seq: near,
+            ack: Some(random.below(5_000)),
+            stamp: Some(Stamp { value: near, echo: random.below(5_000) }),
+            payload: random.below(1_448),
+            is_reset: random.below(200) == 0,
+        };
+        let number = random.below(30);
+        let flow = FlowId { key: u64::from(number + 500) << 32 | 1, host: 99, peer: 5000 + number };
+        let way = Way::ALL[random.below(2) as usize];
+        let frame = Frame { flow, len: 0, segment: Segment::Tcp(segment) };
+        let leaves = random.below(3) > 0;
+        if let Some(ticket) = self.autorate.arrive(at, way, &frame).filter(|_| leaves) {
+            self.autorate.leave(at, ticket);
+        }
+        self.at(self.now + MS, Event::Forge);
+    }
+
     fn interval(&mut self) {
-        let now = Instant::from_nanos(self.now);
+        let now = self.stamp();
         for way in Way::ALL {
             self.sums[way as usize].is_limited = self.shapers[way as usize].queue.len() > 1;
         }

@@ -6,6 +6,7 @@
 //! Classification has a column of its own: a packet is classified before the link sees it, by as
 //! many rules as there are leaves, whatever the scheduler.
 
+pub mod autorate;
 pub mod check;
 pub mod classify;
 pub mod droppers;

@@ -79,6 +79,11 @@ pub(super) const LANES: &[Family<LaneStatus>] = families! {
             let delay = lane.autorate.as_ref().and_then(|varies| varies.delay_us);
             delay.into_iter().for_each(|delay| out.value(delay / 1e6));
         };
+    Gauge "weir_autorate_round_trip_seconds" "seconds" "The round trip behind the link.",
+        |lane, out| {
+            let trip = lane.autorate.as_ref().and_then(|varies| varies.round_trip_us);
+            trip.into_iter().for_each(|trip| out.value(trip / 1e6));
+        };
     Gauge "weir_autorate_flows" "" "Flows that tell how long frames wait behind the link.",
         |lane, out| lane.autorate.iter().for_each(|varies| out.value(varies.flows));
     Counter "weir_backlogged_classes_found" "" "How many classes had frames inside, when asked.",

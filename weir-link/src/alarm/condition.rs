@@ -76,7 +76,7 @@ pub(super) fn measure(
     let of = |measure: &Measure<ClassId>, window: &Window| match measure {
         Measure::Class(_, metric) => window.measure(*metric),
         // No alarm and no guard has it.
-        Measure::Fairness => None,
+        Measure::Fairness | Measure::Behind(_) => None,
     };
     let limit = match &promised.goal {
         Goal::Value(value) => Some(*value),
@@ -89,7 +89,7 @@ pub(super) fn measure(
 pub(super) fn metric_of(promised: &Promised<ClassId>) -> Metric {
     match promised.measure {
         Measure::Class(_, metric) => metric,
-        Measure::Fairness => Metric::Rate,
+        Measure::Fairness | Measure::Behind(_) => Metric::Rate,
     }
 }
 
@@ -112,6 +112,6 @@ fn classes(promised: &Promised<ClassId>, policy: &Policy) -> [Vec<LeafId>; 2] {
 pub(super) fn class_of(measure: &Measure<ClassId>) -> Option<ClassId> {
     match measure {
         Measure::Class(class, _) => Some(*class),
-        Measure::Fairness => None,
+        Measure::Fairness | Measure::Behind(_) => None,
     }
 }

@@ -97,7 +97,7 @@ fn lacks_delays(watch: &Watch, deployment: &Deployment) -> bool {
     let tree = &deployment.directions[watch.direction].policy.link.tree;
     let metric = match watch.when.measure {
         Measure::Class(_, metric) => Some(metric),
-        Measure::Fairness => None,
+        Measure::Fairness | Measure::Behind(_) => None,
     };
     let is_delay = matches!(metric, Some(Metric::Delay(_) | Metric::DelayMean));
     is_delay && tree.leaf_count() > HISTOGRAMS_MAX

@@ -176,8 +176,14 @@ impl Rates {
 impl VaryingLane {
     fn new(lane: usize, plan: Plan, now: Instant) -> Self {
         let (base, target) = (plan.limits.base(), plan.limits.target());
-        let counts =
-            RateCounts { rate: base, delay: None, target, flows: 0, reason: Reason::Steady };
+        let counts = RateCounts {
+            rate: base,
+            delay: None,
+            round_trip: None,
+            target,
+            flows: 0,
+            reason: Reason::Steady,
+        };
         Self { lane, plan, dropped: 0, counts, told: (base, now) }
     }
 
@@ -187,6 +193,7 @@ impl VaryingLane {
         self.counts = RateCounts {
             rate: step.to,
             delay: step.measure.delay,
+            round_trip: step.measure.round_trip,
             flows: step.measure.flows,
             reason,
             ..self.counts

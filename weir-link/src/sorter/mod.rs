@@ -386,7 +386,7 @@ fn ring_priorities(policy: &Policy) -> Vec<RingPriority> {
         let class = tree.class_of(leaf);
         policy.promises.iter().any(|promise| match promise.promised.measure {
             Measure::Class(of, metric) => of == class && bounds(metric),
-            Measure::Fairness => false,
+            Measure::Fairness | Measure::Behind(_) => false,
         })
     };
     // A scheduler knows one of these parameters. Of `prio`, 0 is served first and is the default.

@@ -109,6 +109,7 @@ pub(crate) struct Head {
 pub(crate) struct RateCounts {
     pub rate: Rate,
     pub delay: Option<Duration>,
+    pub round_trip: Option<Duration>,
     pub target: Duration,
     pub flows: u32,
     pub reason: Reason,
@@ -507,6 +508,7 @@ impl From<RateCounts> for AutorateStatus {
         Self {
             rate_bps: counts.rate.bits_per_second(),
             delay_us: counts.delay.map(micros),
+            round_trip_us: counts.round_trip.map(micros),
             target_us: micros(counts.target),
             flows: counts.flows,
             reason: counts.reason.word().to_owned(),

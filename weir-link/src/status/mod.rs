@@ -193,6 +193,10 @@ pub struct AutorateStatus {
     pub delay_us: Option<f64>,
     /// How long they may, in µs.
     pub target_us: f64,
+    /// The round trip behind the link, from its modem's port and back, queues included, in µs;
+    /// `None` if nothing tells.
+    #[serde(default)]
+    pub round_trip_us: Option<f64>,
     /// The flows that told.
     pub flows: u32,
     /// Why the rate is as it is: `steady`, `delay`, `loss`, `load`, `idle`, `blind` or `path`.
@@ -206,7 +210,10 @@ impl AutorateStatus {
         match self.delay_us {
             Some(delay) => {
                 let (delay, reason) = (delay / 1e3, &self.reason);
-                format!("{delay:.0} ms behind of {target:.0} ({reason}, {} flows)", self.flows)
+                let trip = self.round_trip_us.map(|trip| trip / 1e3);
+                let trip = trip.map_or_else(String::new, |trip| format!(", RTT {trip:.1} ms"));
+                let flows = self.flows;
+                format!("{delay:.0} ms behind of {target:.0} ({reason}, {flows} flows{trip})")
             }
             None => format!("nothing tells the delay behind ({})", self.reason),
         }

@@ -198,7 +198,7 @@ fn missing(names: &[&str], among: &[usize], directions: &[impl Route]) -> String
 fn names<'t>(condition: &Promised<&'t str>) -> Option<Vec<&'t str>> {
     let class = |measure: &Measure<&'t str>| match measure {
         Measure::Class(class, _) => Some(*class),
-        Measure::Fairness => None,
+        Measure::Fairness | Measure::Behind(_) => None,
     };
     let mut names = vec![class(&condition.measure)?];
     if let Goal::Part(_, other) = &condition.goal {

@@ -42,7 +42,7 @@ pub use identity::Identity;
 pub use join::{JoinRequest, Seating};
 pub use places::{PLACES_MAX, Places};
 pub use promise::read as read_promise;
-pub use promise::{Comparison, Goal, Measure, Metric, Promise, Promised};
+pub use promise::{Behind, Comparison, Goal, Measure, Metric, Promise, Promised};
 pub use template::{CIRCUIT_PREFIX, CircuitRow, CircuitTemplate, circuit_class};
 
 /// A policy without errors, ready to be run.

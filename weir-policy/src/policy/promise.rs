@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! promise  = measure comparison goal
-//! measure  = CLASS "." metric | "fairness"
+//! measure  = CLASS "." metric | "fairness" | "link.behind." ( "used" | "p50" | "p95" | "p99" )
 //! metric   = "rate" | "delay." ( "p50" | "p90" | "p99" | "max" | "mean" ) | "drops" | "loss"
 //!          | "backlog.max"
 //! comparison = "<" | "<=" | ">" | ">="
@@ -50,6 +50,17 @@ pub enum Measure<C> {
     Class(C, Metric),
     /// Jain's index of the leaves' rates, each relative to what it is due: 1 is fair.
     Fairness,
+    /// A metric of the bottleneck behind the link.
+    Behind(Behind),
+}
+
+/// A metric of the bottleneck behind the link: a modem whose capacity may vary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Behind {
+    /// The part of its capacity that was used.
+    Used,
+    /// The delay there that this many of a thousand packets do not exceed, in seconds.
+    Delay(u16),
 }
 
 /// A metric of a class.
@@ -140,6 +151,29 @@ impl Metric {
     }
 }
 
+impl Behind {
+    /// Every metric with its word behind `link.behind.`, as in sweeps.
+    pub const ALL: [(&'static str, Behind); 4] = [
+        ("used", Behind::Used),
+        ("p50", Behind::Delay(500)),
+        ("p95", Behind::Delay(950)),
+        ("p99", Behind::Delay(990)),
+    ];
+
+    /// Returns its word.
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|row| row.1 == self).map_or("", |row| row.0)
+    }
+
+    fn value(self, quantity: Quantity) -> Option<f64> {
+        match (self, quantity) {
+            (Behind::Used, Quantity::Share(share)) => Some(f64::from(share.ppb()) / 1e9),
+            (Behind::Delay(_), Quantity::Duration(time)) => Some(time.as_nanos() as f64 / 1e9),
+            _ => None,
+        }
+    }
+}
+
 impl Comparison {
     /// Every comparison with its sign; longer signs first.
     const ALL: [(&'static str, Comparison); 4] = [
@@ -189,6 +223,7 @@ impl<C> Measure<C> {
         Some(match self {
             Measure::Class(class, metric) => Measure::Class(of(class)?, metric),
             Measure::Fairness => Measure::Fairness,
+            Measure::Behind(metric) => Measure::Behind(metric),
         })
     }
 
@@ -198,13 +233,15 @@ impl<C> Measure<C> {
             (Measure::Fairness, Quantity::Share(share)) => Some(f64::from(share.ppb()) / 1e9),
             (Measure::Fairness, Quantity::Number(number)) => Some(number as f64),
             (Measure::Fairness, _) => None,
+            (Measure::Behind(metric), quantity) => metric.value(quantity),
         }
     }
 
     fn example(&self) -> &'static str {
         match self {
             Measure::Class(_, metric) => metric.example(),
-            Measure::Fairness => "95 %",
+            Measure::Fairness | Measure::Behind(Behind::Used) => "95 %",
+            Measure::Behind(Behind::Delay(_)) => "10 ms",
         }
     }
 }
@@ -229,6 +266,13 @@ pub fn read(text: &str) -> Result<Promised<&str>, String> {
 fn measure(text: &str) -> Result<Measure<&str>, String> {
     if text == "fairness" {
         return Ok(Measure::Fairness);
+    }
+    if let Some(word) = text.strip_prefix(BEHIND) {
+        let words = Behind::ALL.map(|row| row.0);
+        return match Behind::ALL.iter().find(|row| row.0 == word) {
+            Some(&(_, metric)) => Ok(Measure::Behind(metric)),
+            None => Err(format!("`{}` is not a metric; {}", shown(word), suggest(word, &words))),
+        };
     }
     let words: Vec<_> = Metric::ALL.iter().map(|row| row.0).collect();
     let Some((class, word)) = text.split_once('.').filter(|row| !row.0.is_empty()) else {
@@ -334,6 +378,8 @@ pub(super) fn resolve(
     promises
 }
 
+/// The words before a metric of the bottleneck behind the link.
+const BEHIND: &str = "link.behind.";
 const SHOWN_MAX: usize = 64;
 /// Names compared to suggest one for an unknown name.
 const SUGGESTED_MAX: usize = 64;
@@ -382,6 +428,13 @@ mod tests {
             promised(of("a", Metric::BacklogMax), Below, Goal::Value(9e3)),
         );
         check("fairness > 95 %", promised(Measure::Fairness, Above, Goal::Value(0.95)));
+        let behind = |metric| Measure::Behind(metric);
+        let p95 = behind(Behind::Delay(950));
+        check("link.behind.p95 < 20 ms", promised(p95, Below, Goal::Value(0.020)));
+        let used = behind(Behind::Used);
+        check("link.behind.used >= 80 %", promised(used, AtLeast, Goal::Value(0.8)));
+        check("link.behind.p90 < 20 ms", Err("`p90` is not a metric"));
+        check("link.behind.used > 20 ms", Err("does not fit the measure; write it like `95 %`"));
         let video = of("video", Metric::Rate);
         check(
             "a.rate > 90 % of video.rate",

@@ -119,7 +119,7 @@ fn carry_delays(
 fn classes_of(promise: &Promise) -> impl Iterator<Item = ClassId> {
     let class = |measure: &Measure<ClassId>| match measure {
         Measure::Class(class, _) => Some(*class),
-        Measure::Fairness => None,
+        Measure::Fairness | Measure::Behind(_) => None,
     };
     let of_goal = match &promise.promised.goal {
         Goal::Value(_) => None,

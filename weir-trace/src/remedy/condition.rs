@@ -134,7 +134,7 @@ impl Condition {
     pub fn class(&self) -> Option<ClassId> {
         match self.promised.measure {
             Measure::Class(class, _) => Some(class),
-            Measure::Fairness => None,
+            Measure::Fairness | Measure::Behind(_) => None,
         }
     }
 }

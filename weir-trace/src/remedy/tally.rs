@@ -70,7 +70,12 @@ impl Tally {
 
     /// Returns what `measure` was; `None` if there was nothing to measure.
     pub fn value(&self, measure: Measure<ClassId>) -> Option<f64> {
-        let Measure::Class(class, metric) = measure else { return self.fairness };
+        let (class, metric) = match measure {
+            Measure::Class(class, metric) => (class, metric),
+            Measure::Fairness => return self.fairness,
+            // A link's record does not know what is behind it.
+            Measure::Behind(_) => return None,
+        };
         let leaves = || self.leaves_of(class);
         let sum = |of: fn(&Leaf) -> u64| leaves().map(of).sum::<u64>() as f64;
         let offered = sum(|leaf| leaf.offered);

@@ -4,7 +4,7 @@ use super::{Bench, Exit, Output, Table};
 use std::path::Path;
 use weir_bench::bench::classify::{self, Limit};
 use weir_bench::bench::figure::Figure;
-use weir_bench::bench::{self, Row, check, droppers, explain, memory, peer, reload};
+use weir_bench::bench::{self, Row, autorate, check, droppers, explain, memory, peer, reload};
 
 impl Bench {
     pub(super) fn measure(&self, output: &Output) -> Result<Exit, String> {
@@ -117,6 +117,21 @@ impl Bench {
             ));
         });
         Ok(table.end(&rows, &reload::figures(&rows)))
+    }
+
+    pub(super) fn measure_autorate(&self, output: &Output) -> Exit {
+        let titles = "frames/s   ns without   ns more   least    most   % of a processor        MB";
+        let table = Table::begin(output, autorate::RATES.len(), titles);
+        let rows = autorate::measure(self.effort(), |row| {
+            let autorate::Row { rate, nanos_without, nanos, range, percent, bytes, .. } = row;
+            let megabytes = *bytes as f64 / 1e6;
+            table.row(&format!(
+                "{rate:>8} {nanos_without:>12.1} {nanos:>9.1} {:>7.1} {:>7.1} {percent:>18.3} \
+                 {megabytes:>9.2}",
+                range.0, range.1
+            ));
+        });
+        table.end(&rows, &autorate::figures(&rows))
     }
 
     pub(super) fn time_check(&self, output: &Output) -> Result<Exit, String> {

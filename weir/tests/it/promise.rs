@@ -174,3 +174,37 @@ fn a_class_that_keeps_its_rate_keeps_it_in_a_difference() {
     assert_eq!(film["after"]["at_least_bps"], film["after"]["greedy_bps"], "{value:#}");
     assert_eq!(film["after"]["at_least_bps"], 4e6, "{value:#}");
 }
+
+/// Writes two traces, one twice as slow, and a note that is none.
+fn traces(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("the folder is there");
+    let rows = [("fast.csv", 12_000), ("slow.csv", 6_000)];
+    for (file, kbit) in rows {
+        let text = format!("ms,kbit_s\n0,{kbit}\n5000,{}\n10000,{kbit}\n", kbit / 2);
+        fs::write(folder.join(file), text).expect("it can be written");
+    }
+    fs::write(folder.join("README.md"), "notes").expect("it can be written");
+    folder.display().to_string()
+}
+
+#[test]
+fn promises_are_tested_on_each_trace_of_a_folder_and_the_worst_is_named() {
+    let policy = root().join("examples/variable/uplink.toml").display().to_string();
+    let folder = traces("traces");
+    let words = ["test", "--format", "json", "--runs", "2", "--over", &folder, &policy];
+    let value = json(&weir(&words));
+    let rows = value["promises"].as_array().expect("a list");
+    let names: Vec<_> = rows.iter().filter_map(|row| row["trace"].as_str()).collect();
+    assert_eq!(names, ["fast.csv", "slow.csv"].repeat(3), "{value:#}");
+    assert!(rows.iter().all(|row| row["measured"].is_number()), "{value:#}");
+    let worst = value["worst"].as_array().expect("a list");
+    assert_eq!(worst.len(), 3, "{value:#}");
+    assert!(worst.iter().all(|row| row["spare"].is_number()), "{value:#}");
+    let output = weir(&["test", "--runs", "2", "--over", &folder, &policy]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("worst of link.behind.used > 60 %: "), "{text}");
+    let refused = weir(&["test", "--over", &folder, &example()]);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && told.contains("has no bottleneck"), "{told}");
+}

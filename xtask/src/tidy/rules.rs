@@ -139,6 +139,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
         "weir-bench",
         &[
             "weir-core",
+            "weir-autorate",
             "weir-policy",
             "weir-sim",
             "weir-trace",
