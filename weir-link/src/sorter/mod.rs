@@ -430,8 +430,9 @@ pub const RINGS_MAX: usize = 8;
 pub const INSTRUCTIONS_MAX: usize = 4096;
 /// Instructions that an XDP program's end has more if it redirects.
 const END_LEN: usize = 5;
-/// Instructions at most that a classic program has more if it spreads flows over shares.
-const SPREAD_LEN: usize = 400;
+/// Bound: instructions that a classic program has more if it spreads flows over shares; frames of
+/// rules for which that leaves no room go to ring 0.
+pub const SPREAD_LEN: usize = 400;
 /// Names in one note.
 const NAMES_MAX: usize = 4;
 /// Bound: rules that a sorting program is made from; frames of later ones go to ring 0.

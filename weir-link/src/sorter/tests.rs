@@ -575,6 +575,10 @@ fn a_program_without_room_for_all_rules_stays_certain() {
         assert!(named.contains(&format!("`c{}`", classic.cut[0].0)), "{named}");
         let number = xdp.code.number();
         assert!(classic.code.len().max(number.len()) <= INSTRUCTIONS_MAX);
+        let others = vec![Some(9); SHARES_MAX - 1];
+        let places = Places { others, ..Places::in_order(SHARES_MAX) };
+        let shared = Sorting::of(&plan, InterfaceId(0)).classic_to(&places);
+        assert!(shared.len() <= INSTRUCTIONS_MAX && kernel_accepts(&shared), "{}", shared.len());
         for _ in 0..2_000 {
             let frame = plain_frame(draws, &rules[..400]);
             let headers = Headers::parse_ethernet(&frame);

@@ -8,6 +8,7 @@ mod odd_frames;
 mod ports;
 mod rsvp;
 mod sandbox;
+mod shares;
 mod sorted_anew;
 mod sorting;
 mod support;
@@ -23,6 +24,6 @@ fn main() -> ExitCode {
     }
     let tests = authority::rows().chain(claim::rows()).chain(fallback::rows()).chain(host::rows());
     let tests = tests.chain(odd_frames::rows()).chain(ports::rows()).chain(rsvp::rows());
-    let tests = tests.chain(sandbox::rows()).chain(sorted_anew::rows());
+    let tests = tests.chain(sandbox::rows()).chain(shares::rows()).chain(sorted_anew::rows());
     rows::main(tests.chain(xdp::rows()))
 }

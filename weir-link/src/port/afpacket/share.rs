@@ -8,6 +8,7 @@
 //!
 //! Invariant: the numbers of the members are those that the kernel has, the order of joining.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -45,6 +46,8 @@ pub(super) struct Group {
     members: u8,
     /// Rings, with the number of their share, that no thread has.
     kept: Vec<(usize, Vec<Receiver>)>,
+    /// Copies of sockets that would leave the group if a change of the sorting were given up.
+    held: Vec<OwnedFd>,
 }
 
 impl Group {
@@ -52,7 +55,7 @@ impl Group {
     pub fn new(config: &PortConfig, receivers: &mut [Receiver]) -> Self {
         let sorting = config.sorting.clone().unwrap_or_else(Sorting::into_one);
         let places = Places::in_order(config.shares);
-        let mut group = Self { places, sorting, members: 0, kept: Vec::new() };
+        let mut group = Self { places, sorting, members: 0, kept: Vec::new(), held: Vec::new() };
         group.number(receivers);
         group
     }
@@ -63,6 +66,17 @@ impl Group {
             receiver.place = self.members;
             self.members += 1;
         }
+    }
+
+    /// As [`Group::number`], of rings that the port may yet not take up. They stay members, so that
+    /// those of shares keep their numbers.
+    pub fn number_new(&mut self, receivers: &mut [Receiver]) -> io::Result<()> {
+        if !self.places.others.is_empty() {
+            let copies = receivers.iter().map(|receiver| receiver.socket.try_clone());
+            self.held.extend(copies.collect::<io::Result<Vec<_>>>()?);
+        }
+        self.number(receivers);
+        Ok(())
     }
 
     /// Takes rings of a share that no thread has.

@@ -70,7 +70,7 @@ impl SortHandle for Handle {
         if from + receivers.len() != rings {
             return Err(misfit(&shared.interface));
         }
-        shared.group.number(&mut receivers);
+        shared.group.number_new(&mut receivers).map_err(failed)?;
         Ok(NewRings { epoch, receivers })
     }
 

@@ -29,7 +29,7 @@ pub fn both_ways(
 }
 
 /// Returns how many workers a bridge has: one, unless `WEIR_WORKERS` says otherwise.
-fn workers() -> usize {
+pub fn workers() -> usize {
     std::env::var("WEIR_WORKERS").ok().and_then(|count| count.parse().ok()).unwrap_or(1)
 }
 

@@ -47,6 +47,9 @@ const REFUSED: [i64; 2] = [libc::SYS_openat, libc::SYS_openat2];
 /// one by which a descriptor of this process does not block.
 const QUESTIONS: [u32; 7] = [0x8910, 0x8933, 0x8913, 0x8921, 0x8927, 0x8946, 0x5421];
 
+/// <linux/if_packet.h>.
+const PACKET_FANOUT_DATA: u32 = 22;
+
 fn program() -> Vec<libc::sock_filter> {
     let mut code = vec![load(0)];
     for call in FORBIDDEN {
@@ -62,7 +65,10 @@ fn program() -> Vec<libc::sock_filter> {
         code.extend([jump_unless(question, 1), give(libc::SECCOMP_RET_ALLOW)]);
     }
     code.push(give(libc::SECCOMP_RET_KILL_PROCESS));
-    code.push(jump_unless(libc::SYS_setsockopt as u32, 8));
+    code.push(jump_unless(libc::SYS_setsockopt as u32, 13));
+    // How a group hands out frames, a thread may say that joined it.
+    code.extend([load(24), jump_unless(libc::SOL_PACKET as u32, 3), load(32)]);
+    code.extend([jump_unless(PACKET_FANOUT_DATA, 1), give(libc::SECCOMP_RET_ALLOW)]);
     code.extend([load(24), jump_unless(libc::SOL_SOCKET as u32, 5), load(32)]);
     for option in [libc::SO_ATTACH_FILTER, libc::SO_DETACH_FILTER] {
         code.extend([jump_unless(option as u32, 1), give(libc::SECCOMP_RET_ALLOW)]);
