@@ -156,7 +156,8 @@ impl Report {
     pub(crate) fn new(scenario: &Scenario, results: Results<'_>) -> Self {
         let span = scenario.duration.as_nanos() - scenario.warmup.as_nanos();
         let span = Duration::from_nanos(span);
-        let conservation = conservation(&results);
+        let is_split = scenario.classifier.tests_details() || !results.changes.is_empty();
+        let conservation = conservation(&results, is_split);
         let Results { tree, account, mut classes, link, meters, leaves, changes, explain } =
             results;
         classes.add(tree, account.leaves(), link);
@@ -231,7 +232,7 @@ pub(crate) fn source_report(
     }
 }
 
-fn conservation(results: &Results<'_>) -> Conservation {
+fn conservation(results: &Results<'_>, is_split: bool) -> Conservation {
     let account = &results.account;
     let link = Conservation::of(account);
     let mut by_leaf = vec![[0u64; 3]; account.leaves().len()];
@@ -245,12 +246,13 @@ fn conservation(results: &Results<'_>) -> Conservation {
             && leaf.dropped_total().packets == sums[DROPPED]
             && leaf.sent.packets == sums[LEFT]
     };
-    // A change may lead a source to another leaf, and its packets too; then the sums remain.
-    let sources_agree = if results.changes.is_empty() {
-        account.leaves().iter().zip(&by_leaf).all(balanced)
-    } else {
+    // A change may lead a source to another leaf, and rules some of its packets; then the sums
+    // remain.
+    let sources_agree = if is_split {
         let sum = |of: usize| by_leaf.iter().map(|sums| sums[of]).sum::<u64>();
         (sum(SENT), sum(DROPPED), sum(LEFT)) == (link.offered, link.dropped, link.sent)
+    } else {
+        account.leaves().iter().zip(&by_leaf).all(balanced)
     };
     Conservation { holds: link.holds && sources_agree, ..link }
 }

@@ -3,9 +3,11 @@
 
 use super::Filters;
 use super::writer::Writer;
-use weir_core::classify::{Match, PortRange, Prefix, Rule, VlanTest};
+use weir_core::classify::{
+    Details, FlagTest, IcmpTest, LengthRange, Match, PortRange, Prefix, Rule, VlanTest,
+};
 use weir_core::ids::MeterId;
-use weir_core::packet::{Dscp, EtherType, MacAddress, Protocol};
+use weir_core::packet::{Dscp, EtherType, MacAddress, Pcp, Protocol};
 use weir_core::police::{Action, MeterPlan};
 use weir_core::units::Bytes;
 
@@ -28,6 +30,10 @@ struct Single<'m> {
     ports: [Option<PortRange>; 2],
     dscp: Option<Dscp>,
     macs: [Option<MacAddress>; 2],
+    pcp: Option<Pcp>,
+    flags: Option<FlagTest>,
+    icmp: Option<IcmpTest>,
+    length: Option<LengthRange>,
     rule: &'m Match,
 }
 
@@ -53,7 +59,11 @@ pub(super) fn write(writer: &mut Writer<'_>, filters: Filters) {
             continue;
         }
         let police = police(rule, &what, writer);
-        for conditions in singles.iter().flat_map(|one| texts(one, filters)) {
+        let conditions = singles.iter().flat_map(|one| {
+            let layer = one.layer;
+            texts(one, filters).into_iter().map(move |text| (text, layer))
+        });
+        for (conditions, layer) in conditions {
             prio += 1;
             if prio >= PRIO_MAX {
                 writer.lose(what, format!("the kernel orders at most {PRIO_MAX} filters"));
@@ -61,6 +71,7 @@ pub(super) fn write(writer: &mut Writer<'_>, filters: Filters) {
             }
             let (device, root) = (writer.device, writer.root);
             let (protocol, conditions) = conditions;
+            let police = police.text(layer);
             writer.command(format!(
                 "filter add dev {device} parent {root} protocol {protocol} prio {prio} \
                  {conditions}{police} classid {id}"
@@ -72,6 +83,12 @@ pub(super) fn write(writer: &mut Writer<'_>, filters: Filters) {
 
 /// DRR drops packets that no filter takes.
 fn default_filter(writer: &mut Writer<'_>, filters: Filters) {
+    let leaf = writer.policy.default.leaf;
+    let meters = &writer.policy.link.leaf_meters;
+    if meters.get(leaf.index()).is_some_and(Option::is_some) {
+        let what = format!("`police` or `set_dscp` of class `{}`", writer.policy.leaf_name(leaf));
+        writer.lose(what, "packets that no rule takes come there without a filter");
+    }
     if writer.policy.link.scheduler != "drr" {
         return;
     }
@@ -100,7 +117,16 @@ fn impossible(matches: &Match, filters: Filters) -> Option<&'static str> {
     if matches.tests_macs() && filters == Filters::U32 {
         return Some("u32 matches from the IP header on, not the Ethernet header; flower does");
     }
-    if matches.vlan == Some(VlanTest::Tagged) {
+    let any = Details::default();
+    let details = matches.details.as_deref().unwrap_or(&any);
+    if filters == Filters::U32 && !details.pcps.is_empty() {
+        return Some("u32 cannot match VLAN tags; flower can");
+    }
+    if filters == Filters::Flower && !details.lengths.is_empty() {
+        return Some("flower matches no length; u32 does");
+    }
+    // The kernel knows these frames by the priority in their tag.
+    if matches.vlan == Some(VlanTest::Tagged) && details.pcps.is_empty() {
         return Some("a filter for frames with any VLAN tag is not written");
     }
     if matches.mark.is_some_and(|mark| mark.value() == 0) {
@@ -145,6 +171,10 @@ fn singles(matches: &Match) -> Vec<Single<'_>> {
                 ports: [None; 2],
                 dscp: None,
                 macs: [None; 2],
+                pcp: None,
+                flags: None,
+                icmp: None,
+                length: None,
                 rule: matches,
             };
             out.extend(pairs.iter().map(single));
@@ -153,14 +183,19 @@ fn singles(matches: &Match) -> Vec<Single<'_>> {
     with_lists(out, matches)
 }
 
-/// Returns each filter with each combination of the rule's ports, code points and stations.
+/// Returns each filter with each combination of the values in the rule's lists.
 fn with_lists<'m>(singles: Vec<Single<'m>>, matches: &Match) -> Vec<Single<'m>> {
     let singles = with_each(singles, &matches.source_ports, |one, port| one.ports[0] = Some(port));
     let singles =
         with_each(singles, &matches.destination_ports, |one, port| one.ports[1] = Some(port));
     let singles = with_each(singles, &matches.dscps, |one, dscp| one.dscp = Some(dscp));
     let singles = with_each(singles, &matches.source_macs, |one, mac| one.macs[0] = Some(mac));
-    with_each(singles, &matches.destination_macs, |one, mac| one.macs[1] = Some(mac))
+    let singles = with_each(singles, &matches.destination_macs, |one, mac| one.macs[1] = Some(mac));
+    let Some(details) = matches.details.as_deref() else { return singles };
+    let singles = with_each(singles, &details.pcps, |one, pcp| one.pcp = Some(pcp));
+    let singles = with_each(singles, &details.tcp_flags, |one, flags| one.flags = Some(flags));
+    let singles = with_each(singles, &details.icmp, |one, icmp| one.icmp = Some(icmp));
+    with_each(singles, &details.lengths, |one, length| one.length = Some(length))
 }
 
 /// Returns each filter with each value; the filters themselves if there is no value.
@@ -195,7 +230,8 @@ fn layers(matches: &Match) -> Vec<Layer> {
         || !matches.dscps.is_empty()
         || matches.ecn.is_some()
         || !matches.sources.is_empty()
-        || !matches.destinations.is_empty();
+        || !matches.destinations.is_empty()
+        || matches.details.as_ref().is_some_and(|details| !details.lengths.is_empty());
     if ip { vec![Layer::Four, Layer::Six] } else { vec![Layer::Any] }
 }
 
@@ -239,8 +275,10 @@ fn layer_word(layer: Layer) -> String {
 fn flower(one: &Single<'_>) -> (String, String) {
     let mut text = String::from("flower");
     let mut protocol = layer_word(one.layer);
-    if let Some(vlan) = one.rule.vlan.and_then(VlanTest::id) {
-        text.push_str(&format!(" vlan_id {vlan}"));
+    let vlan = one.rule.vlan.and_then(VlanTest::id);
+    if vlan.is_some() || one.pcp.is_some() {
+        text.extend(vlan.map(|vlan| format!(" vlan_id {vlan}")));
+        text.extend(one.pcp.map(|pcp| format!(" vlan_prio {pcp}")));
         if one.layer != Layer::Any {
             text.push_str(&format!(" vlan_ethtype {protocol}"));
         }
@@ -259,6 +297,13 @@ fn flower(one: &Single<'_>) -> (String, String) {
     }
     for (word, range) in ["src_port", "dst_port"].into_iter().zip(one.ports) {
         text.extend(range.map(|range| format!(" {word} {range}")));
+    }
+    if let Some(flags) = one.flags {
+        text.push_str(&format!(" tcp_flags {:#x}/{:#x}", flags.value(), flags.mask()));
+    }
+    if let Some(icmp) = one.icmp {
+        text.push_str(&format!(" type {}", icmp.number));
+        text.extend(icmp.code.map(|code| format!(" code {code}")));
     }
     for (word, mac) in ["src_mac", "dst_mac"].into_iter().zip(one.macs) {
         text.extend(mac.map(|mac| format!(" {word} {mac}")));
@@ -295,10 +340,15 @@ fn u32_filters(one: &Single<'_>) -> Vec<(String, String)> {
         let field = if ip == "ip6" { "priority" } else { "tos" };
         text.push_str(&format!(" match {ip} {field} {value:#04x} {mask:#04x}"));
     }
+    text.push_str(&transport(one));
     let mut out = Vec::new();
-    for source in blocks(one.ports[0]) {
-        for destination in blocks(one.ports[1]) {
-            let mut text = text.clone();
+    let lengths = lengths(one);
+    let pairs = blocks(one.ports[0]).into_iter().flat_map(|source| {
+        blocks(one.ports[1]).into_iter().map(move |destination| (source, destination))
+    });
+    for (source, destination) in pairs {
+        for length in &lengths {
+            let mut text = text.clone() + length;
             for (word, block) in [("sport", source), ("dport", destination)] {
                 let (port, mask) = block;
                 if mask > 0 {
@@ -312,6 +362,40 @@ fn u32_filters(one: &Single<'_>) -> Vec<(String, String)> {
         }
     }
     out
+}
+
+/// Returns the conditions on TCP's flags and the type of a message, which the kernel finds behind a
+/// header of IP without options.
+fn transport(one: &Single<'_>) -> String {
+    let six = one.layer == Layer::Six;
+    let mut text = String::new();
+    if let Some(flags) = one.flags {
+        let at = if six { 53 } else { 33 };
+        text.push_str(&format!(" match u8 {:#04x} {:#04x} at {at}", flags.value(), flags.mask()));
+    }
+    if let Some(icmp) = one.icmp {
+        let ip = if six { "ip6" } else { "ip" };
+        text.push_str(&format!(" match {ip} icmp_type {} 0xff", icmp.number));
+        text.extend(icmp.code.map(|code| format!(" match {ip} icmp_code {code} 0xff")));
+    }
+    text
+}
+
+/// Returns the conditions on the length, one for each block of lengths; an IPv6 header has that of
+/// the payload.
+fn lengths(one: &Single<'_>) -> Vec<String> {
+    let Some(range) = one.length else { return vec![String::new()] };
+    let (at, before) = if one.layer == Layer::Six { (4, 40) } else { (2, 0) };
+    let least = |length: u32| length.saturating_sub(before).min(u16::MAX.into()) as u16;
+    if range.last() < before {
+        return Vec::new();
+    }
+    let own = PortRange::new(least(range.first()), least(range.last())).ok();
+    let text = |(value, mask): (u16, u16)| match mask {
+        0 => String::new(),
+        _ => format!(" match u16 {value} {mask:#06x} at {at}"),
+    };
+    blocks(own).into_iter().map(text).collect()
 }
 
 /// Returns the blocks, a port and a mask each, that make up a range.
@@ -330,19 +414,54 @@ fn blocks(range: Option<PortRange>) -> Vec<(u16, u16)> {
     blocks
 }
 
+/// The actions behind a filter.
+enum Actions {
+    None,
+    Police(String),
+    /// Packets get this code point.
+    Mark(Dscp),
+}
+
+impl Actions {
+    /// Returns the words behind the conditions on packets of this version. The kernel rewrites a
+    /// byte wherever it is told to, and then the checksum of the IPv4 header.
+    fn text(&self, layer: Layer) -> String {
+        let munge = |field: &str, dscp: Dscp| {
+            let value = dscp.code() << 2;
+            format!(" action pedit ex munge {field} set {value:#04x} retain 0xfc")
+        };
+        match (self, layer) {
+            (Actions::None, _) => String::new(),
+            (Actions::Police(text), _) => text.clone(),
+            (Actions::Mark(dscp), Layer::Six) => munge("ip6 traffic_class", *dscp),
+            (Actions::Mark(dscp), _) => munge("ip dsfield", *dscp) + " pipe action csum ip4h",
+        }
+    }
+}
+
 /// Returns the policer of a rule, or of its class.
-fn police(rule: &Rule, what: &str, writer: &mut Writer<'_>) -> String {
+fn police(rule: &Rule, what: &str, writer: &mut Writer<'_>) -> Actions {
     let link = &writer.policy.link;
     let of_leaf = || link.leaf_meters.get(rule.leaf.index()).copied().flatten();
-    let Some(meter) = rule.meter.or_else(of_leaf) else { return String::new() };
+    let Some(meter) = rule.meter.or_else(of_leaf) else { return Actions::None };
+    if let Some(dscp) = link.meters.get(meter.index()).and_then(MeterPlan::marks_all) {
+        let layers = layers(&rule.matches);
+        let is_ip = layers.iter().all(|layer| [Layer::Four, Layer::Six].contains(layer));
+        if is_ip && rule.matches.mark.is_none() {
+            return Actions::Mark(dscp);
+        }
+        let why = "the kernel rewrites packets of one version of IP, which the rule does not name";
+        writer.lose(format!("`set_dscp` of {what}"), why);
+        return Actions::None;
+    }
     match policer(&link.meters, meter) {
-        Some(text) => text,
+        Some(text) => Actions::Police(text),
         None => {
             writer.lose(
                 format!("police of {what}"),
                 "only a token bucket that passes or drops can be exported",
             );
-            String::new()
+            Actions::None
         }
     }
 }

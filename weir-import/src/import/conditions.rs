@@ -35,6 +35,8 @@ pub(super) struct Conditions {
     pub tos: Option<u8>,
     pub dscps: Option<Ranges>,
     pub vlans: Option<Ranges>,
+    /// Types of ICMP messages and, in the lower eight bits, their codes.
+    pub icmp: Option<Ranges>,
 }
 
 impl Version {
@@ -91,6 +93,37 @@ impl Ranges {
     /// Returns how many of the numbers up to 255 they are.
     fn count(&self) -> u128 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
+    }
+
+    /// Returns the types of the replies to messages of these types: those to echo requests and to
+    /// requests for time stamps.
+    fn of_replies(&self) -> Self {
+        let reply = |&(request, reply): &(u128, u128)| {
+            let asked = Self::of([(request << 8, request << 8 | 0xff)]);
+            (!self.and(&asked).is_empty()).then_some((reply << 8, reply << 8 | 0xff))
+        };
+        Self::of(ICMP_REPLIES.iter().filter_map(reply))
+    }
+
+    /// Returns types of messages as a rule has them, each with a code where not all are meant.
+    fn types(&self) -> String {
+        let mut texts = Vec::new();
+        for &(first, last) in &self.0 {
+            for number in first >> 8..=last >> 8 {
+                let codes = (first.max(number << 8) & 0xff, last.min(number << 8 | 0xff) & 0xff);
+                match codes {
+                    (0, 0xff) => texts.push(number.to_string()),
+                    (first, last) => {
+                        let code = |code| quoted(&format!("{number}/{code}"));
+                        texts.extend((first..=last).map(code));
+                    }
+                }
+            }
+        }
+        match texts.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        }
     }
 
     /// Returns each range as `80` or `80-90`.
@@ -232,6 +265,7 @@ impl Conditions {
             })?,
             dscps: ranges(self.dscps.as_ref(), other.dscps.as_ref())?,
             vlans: ranges(self.vlans.as_ref(), other.vlans.as_ref())?,
+            icmp: ranges(self.icmp.as_ref(), other.icmp.as_ref())?,
         })
     }
 
@@ -257,7 +291,7 @@ impl Conditions {
             let others = Version::ALL.into_iter().filter(|one| *one != own).map(version);
             parts.push((version(own), others.collect()));
         }
-        let of_ranges: [(&Option<Ranges>, u128, Of<Ranges>); 5] = [
+        let of_ranges: [(&Option<Ranges>, u128, Of<Ranges>); 6] = [
             (&self.protocols, 255, |one| Self { protocols: Some(one), ..Self::default() }),
             (&self.source_ports, 65_535, |one| Self { source_ports: Some(one), ..Self::default() }),
             (&self.destination_ports, 65_535, |one| Self {
@@ -266,6 +300,7 @@ impl Conditions {
             }),
             (&self.dscps, 63, |one| Self { dscps: Some(one), ..Self::default() }),
             (&self.vlans, 4094, |one| Self { vlans: Some(one), ..Self::default() }),
+            (&self.icmp, 65_535, |one| Self { icmp: Some(one), ..Self::default() }),
         ];
         for (own, most, of) in of_ranges {
             let Some(own) = own else { continue };
@@ -312,6 +347,7 @@ impl Conditions {
             destinations: self.sources.clone(),
             source_ports: self.destination_ports.clone(),
             destination_ports: self.source_ports.clone(),
+            icmp: self.icmp.as_ref().map(Ranges::of_replies),
             ..self.clone()
         }
     }
@@ -328,6 +364,9 @@ impl Conditions {
             Some(list) => list.0.iter().flat_map(single).map(Some).collect::<Vec<_>>(),
         };
         let mut rules = Vec::new();
+        if self.icmp.as_ref().is_some_and(Ranges::is_empty) {
+            return rules;
+        }
         for protocol in protocols {
             for source in or_any(self.source_ports.as_ref()) {
                 for destination in or_any(self.destination_ports.as_ref()) {
@@ -337,6 +376,20 @@ impl Conditions {
                     rules.push(self.rule(protocol, [source.as_ref(), destination.as_ref()]));
                 }
             }
+        }
+        rules
+    }
+
+    /// As [`Self::rules`], for TCP packets of IPv4 without data that acknowledge some: with ACK and
+    /// as short as that. An IPv4 header and one of TCP with all its options are 80 bytes.
+    pub(super) fn acknowledgement_rules(&self) -> Vec<Vec<Key>> {
+        let protocols = Some(Ranges::of([(TCP, TCP)]));
+        let tcp = Self { version: Some(Version::Four), protocols, ..Self::default() };
+        let own = self.and(&tcp).filter(|own| own.icmp.is_none());
+        let mut rules = own.map_or(Vec::new(), |own| own.rules());
+        for keys in &mut rules {
+            keys.push(("tcp_flags", quoted("ack")));
+            keys.push(("length", quoted("0-80 B")));
         }
         rules
     }
@@ -366,6 +419,7 @@ impl Conditions {
         if let Some(tos) = self.tos {
             keys.push(("dscp", (tos >> 2).to_string()));
         }
+        keys.extend(self.icmp.as_ref().map(|messages| ("icmp_type", messages.types())));
         for (name, numbers) in [("dscp", &self.dscps), ("vlan", &self.vlans)] {
             let Some(numbers) = numbers else { continue };
             let all: Vec<_> = numbers.0.iter().flat_map(|row| row.0..=row.1).collect();
@@ -410,6 +464,10 @@ type Of<T> = fn(T) -> Conditions;
 /// The four values of the ECN field, as policies call them.
 const ECN: [&str; 4] = ["not-ect", "ect1", "ect0", "ce"];
 const FOUR_MAX: u128 = u32::MAX as u128;
+/// The number of TCP.
+const TCP: u128 = 6;
+/// Types of requests and of their replies, of IPv4 and IPv6.
+const ICMP_REPLIES: [(u128, u128); 3] = [(8, 0), (13, 14), (128, 129)];
 /// The bit of the traffic class that requests low delay.
 const LOW_DELAY: u8 = 0x10;
 /// Bound: cases of one rule with lists; only the first are kept, and that is reported.

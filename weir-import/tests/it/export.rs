@@ -613,6 +613,42 @@ fn rules_as_flower() {
                 "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_proto 0x2f classid 1:1",
                 &[("police of rule 1 of class `a`", "token bucket")],
             ),
+            (
+                "proto = 47, set_dscp = 'cs1'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_proto 0x2f action pedit ex munge ip dsfield set 0x20 retain 0xfc pipe action csum ip4h classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 47, set_dscp = 'cs1'",
+                "filter add dev eth0 parent 1: protocol ipv6 prio 2 flower ip_proto 0x2f action pedit ex munge ip6 traffic_class set 0x20 retain 0xfc classid 1:1",
+                &[],
+            ),
+            (
+                "vlan = 5, set_dscp = 'cs1'",
+                "filter add dev eth0 parent 1: protocol 802.1Q prio 1 flower vlan_id 5 classid 1:1",
+                &[("`set_dscp` of rule 1 of class `a`", "version of IP")],
+            ),
+            (
+                "pcp = [3, 5]",
+                "filter add dev eth0 parent 1: protocol 802.1Q prio 2 flower vlan_prio 5 classid 1:1",
+                &[],
+            ),
+            (
+                "vlan = 7, pcp = 5, proto = 'udp'",
+                "filter add dev eth0 parent 1: protocol 802.1Q prio 1 flower vlan_id 7 vlan_prio 5 vlan_ethtype ip ip_proto udp classid 1:1",
+                &[],
+            ),
+            (
+                "tcp_flags = 'syn,!ack'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_proto tcp tcp_flags 0x2/0x12 classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 'icmpv6', icmp_type = '1/4', ethertype = 'ipv6'",
+                "filter add dev eth0 parent 1: protocol ipv6 prio 1 flower ip_proto icmpv6 type 1 code 4 classid 1:1",
+                &[],
+            ),
+            ("length = '0-63 B'", "# class 1:1 is a", &[("rule 1 of class `a`", "u32 does")]),
         ],
     );
 }
@@ -635,6 +671,22 @@ fn rules_as_u32() {
         Filters::U32,
         &HTB.replace('@', "[class.a]\nrate = '4 Mbit/s'\nmatch = [{ @ }]"),
         &[
+            (
+                "proto = 'tcp', tcp_flags = 'ack,!syn', length = '0-63 B', ethertype = 'ipv4'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip protocol 6 0xff match u8 0x10 0x12 at 33 match u16 0 0xffc0 at 2 classid 1:1",
+                &[],
+            ),
+            (
+                "length = '40-103 B', ethertype = 'ipv6'",
+                "filter add dev eth0 parent 1: protocol ipv6 prio 1 u32 match u16 0 0xffc0 at 4 classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 'icmp', icmp_type = 8, ethertype = 'ipv4'",
+                "filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip protocol 1 0xff match ip icmp_type 8 0xff classid 1:1",
+                &[],
+            ),
+            ("pcp = 5", "# class 1:1 is a", &[("rule 1 of class `a`", "flower can")]),
             (
                 "",
                 "filter add dev eth0 parent 1: protocol all prio 1 u32 match u32 0 0 classid 1:1",

@@ -106,13 +106,13 @@ fn wrong_values_of_every_source_are_named() {
             (
                 "window = \"1 KB\"",
                 "W010 source `x` has no key `window`; it has `name`, `kind`, `proto`, `src`, \
-                `dst`, `sport`, `dport`, `dscp`, `ecn`, `icmp_type`, `vlan`, `pcp`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, \
+                `dst`, `sport`, `dport`, `dscp`, `ecn`, `vlan`, `pcp`, `src_mac`, `dst_mac`, `mark`, `icmp_type`, `interface`, `class`, `start`, \
                 `stop`, `size`, `payload`, `sizes`, `rate`, `interval`, `jitter`",
             ),
             (
                 "codec = \"g711\"",
                 "W010 source `x` has no key `codec`; it has `name`, `kind`, `proto`, `src`, \
-                `dst`, `sport`, `dport`, `dscp`, `ecn`, `icmp_type`, `vlan`, `pcp`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, \
+                `dst`, `sport`, `dport`, `dscp`, `ecn`, `vlan`, `pcp`, `src_mac`, `dst_mac`, `mark`, `icmp_type`, `interface`, `class`, `start`, \
                 `stop`, `size`, `payload`, `sizes`, `rate`, `interval`, `jitter`",
             ),
         ],
@@ -257,7 +257,7 @@ fn wrong_values_of_tcp_are_named() {
             (
                 "size = \"99 B\"",
                 "W010 source `x` has no key `size`; it has `name`, `kind`, `proto`, `src`, `dst`, \
-                `sport`, `dport`, `dscp`, `icmp_type`, `vlan`, `pcp`, `src_mac`, `dst_mac`, `mark`, `interface`, `class`, `start`, `stop`, \
+                `sport`, `dport`, `dscp`, `vlan`, `pcp`, `src_mac`, `dst_mac`, `mark`, `icmp_type`, `interface`, `class`, `start`, `stop`, \
                 `profile`, `congestion`, `ecn`, `hystart`, `initial_window`, `slow_start`, `pacing`, `nagle`, `idle_restart`, `sack`, `rto_min`, `window`, `window_max`, \
                 `ack_delay`, `quick_acks`, `timestamps`, `mtu`, `mss`, `return_delay`, `client`, \
                 `conversation`, `bytes`, `think`",

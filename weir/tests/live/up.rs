@@ -53,6 +53,7 @@ const TESTS: &[Test] = &[
     ("an_interface_belongs_to_one_deployment_and_is_free_after_a_kill", one_deployment_at_a_time),
     ("an_interface_with_an_address_is_taken_only_on_request", an_address_is_taken_on_request),
     ("marks_reach_the_receiver_with_right_checksums", marks_reach_the_receiver),
+    ("short_datagrams_get_a_code_point", short_datagrams_get_a_code_point),
     ("kernel_tcp_is_kept_to_its_class_over_ipv4_and_ipv6", kernel_tcp_is_kept),
     ("a_declared_class_loses_nothing_beside_a_flood", a_declared_class_loses_nothing),
     ("frames_of_a_pppoe_session_reach_their_class_and_unread_ones_are_counted", frames_in_frames),
@@ -124,6 +125,19 @@ queue = { dropper = "codel" }
 [class.rest]
 default = true
 queue = { dropper = "red" }
+"#;
+
+const SHORT: &str = r#"
+[link]
+rate = "50 Mbit/s"
+scheduler = "drr"
+
+[class.short]
+match = [{ proto = "udp", dport = "5004", length = "0-100 B" }]
+set_dscp = "cs1"
+
+[class.rest]
+default = true
 "#;
 
 const LINE: &str = r#"
@@ -367,6 +381,49 @@ fn marks_reach_the_receiver() -> Outcome {
     let is_ours = |headers: &Headers| headers.ports.is_some_and(|ports| ports.destination == 5004);
     let marks: Vec<_> = headers.filter(is_ours).map(|headers| headers.traffic_class).collect();
     assert_eq!(marks, [Some(0xb8); 20]);
+    scene.stop()?;
+    Ok(())
+}
+
+/// Short datagrams of a flow have a class of their own, which gives them a code point; the kernel
+/// sorts them by their length, and accepts what arrives.
+fn short_datagrams_get_a_code_point() -> Outcome {
+    let mut scene = plan(SHORT).start()?;
+    let mut port = scene.testbed.server.run(|| port::open(PortConfig::new(END)))??;
+    let ends = [Host::Client.ip4(), Host::Client.ip6()].into_iter();
+    for (own, to) in ends.zip([Host::Server.ip4(), Host::Server.ip6()]) {
+        let server = scene.testbed.server.run(|| UdpSocket::bind((to, 5004)))??;
+        server.set_read_timeout(Some(PATIENCE))?;
+        let client = scene.testbed.client.run(|| UdpSocket::bind((own, 0)))??;
+        for length in [10, 500, 10, 500, 10] {
+            client.send_to(&vec![0; length], (to, 5004))?;
+        }
+        // A kernel accepts no datagram whose header checksum is wrong. Classes send in any order.
+        let mut lengths = Vec::new();
+        for _ in 0..5 {
+            lengths.push(server.recv(&mut [0; 600])?);
+        }
+        lengths.sort_unstable();
+        assert_eq!(lengths, [10, 10, 10, 500, 500], "{to}");
+    }
+    let counted = |status: &Status| class_at(status, 0).sent.packets == 6;
+    let status = scene.await_status("the short ones have their class", counted)?;
+    assert_eq!(class_at(&status, 0).marked, 6);
+    let mut pool = FramePool::for_mtu(256, port.mtu());
+    let mut frames = Vec::new();
+    port.receive(0, 4 * BATCH, &mut pool, &mut frames);
+    let headers = frames.iter().map(|frame| Headers::parse_ethernet(pool.bytes(frame.frame)));
+    let is_ours = |headers: &Headers| headers.ports.is_some_and(|ports| ports.destination == 5004);
+    let mut marks: Vec<_> = headers
+        .filter(is_ours)
+        .map(|headers| (headers.traffic_class, headers.network_len))
+        .collect();
+    marks.sort_unstable();
+    let cs1 = Some(8 << 2);
+    let long =
+        [(Some(0), Some(528)), (Some(0), Some(528)), (Some(0), Some(548)), (Some(0), Some(548))];
+    let short = [38, 38, 38, 58, 58, 58].map(|length| (cs1, Some(length)));
+    assert_eq!(marks, [&long[..], &short[..]].concat());
     scene.stop()?;
     Ok(())
 }

@@ -164,6 +164,8 @@ impl Tree<'_> {
         lowered.leaf_keys.push(("prio", prio.to_string()));
         lowered.queue = queue(class);
         police(class, (rate, above.rate), &mut lowered, reading);
+        let dscp = class.set_dscp.map(|dscp| ("set_dscp", quoted(&dscp.to_string())));
+        lowered.leaf_keys.extend(dscp);
         self.sketch.classes.push(lowered);
         let at = self.sketch.classes.len() - 1;
         let child = class.child.as_ref().filter(|_| above.depth < DEPTH_MAX);

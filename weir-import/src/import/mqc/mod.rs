@@ -14,6 +14,7 @@ use super::words::{Word, Words, bad_value, decimal, number};
 use super::{Language, Options};
 use conditions::{AccessList, ClassMap};
 use std::collections::BTreeMap;
+use weir_core::packet::Dscp;
 use weir_policy::finding::Span;
 
 pub(super) const LANGUAGE: Language =
@@ -73,6 +74,7 @@ struct PolicyClass {
     shape: Option<Share>,
     /// A rate, a burst in bytes, and whether packets beyond it pass.
     police: Option<(Share, Option<u64>, bool)>,
+    set_dscp: Option<Dscp>,
     queue: Vec<Key>,
     child: Option<String>,
 }
@@ -233,8 +235,8 @@ impl Interface {
 impl PolicyClass {
     fn new(name: String, line: LineId) -> Self {
         let (priority, bandwidth, remaining, shape) = (None, None, None, None);
-        let (police, queue, child) = (None, Vec::new(), None);
-        Self { name, line, priority, bandwidth, remaining, shape, police, queue, child }
+        let (police, set_dscp, queue, child) = (None, None, Vec::new(), None);
+        Self { name, line, priority, bandwidth, remaining, shape, police, set_dscp, queue, child }
     }
 
     /// Reads what happens to the packets of the class.
@@ -283,11 +285,32 @@ impl PolicyClass {
             "service-policy" => {
                 self.child = Some(words.need("the name of a policy", reading)?.text);
             }
-            "set" => reading.lost(line, "Weir marks packets in `police` only"),
+            "set" => self.mark(words, line, reading),
             "drop" => reading.lost(line, "Weir does not filter: it sends every packet"),
             _ => reading.lost(line, "Weir has no such action of a class"),
         }
         Some(())
+    }
+
+    /// `set [ip] {dscp | precedence} VALUE`.
+    fn mark(&mut self, words: &mut Words, line: LineId, reading: &mut Reading) {
+        words.accept("ip");
+        let texts: Vec<&str> = words.rest().iter().map(|word| word.text.as_str()).collect();
+        let known = |text: &str| match text {
+            "default" => Some(Dscp::of_traffic_class(0)),
+            _ => text.parse::<Dscp>().ok(),
+        };
+        let dscp = match texts.as_slice() {
+            ["dscp", value] => known(value),
+            ["precedence", value] => number(value)
+                .filter(|value| *value < 8)
+                .map(|value| Dscp::of_traffic_class((value << 5) as u8)),
+            _ => return reading.lost(line, "Weir sets no other field of a packet than the DSCP"),
+        };
+        match dscp {
+            Some(dscp) => self.set_dscp = Some(dscp),
+            None => reading.lost(line, "the code point is not known"),
+        }
     }
 
     /// `random-detect [dscp-based | ecn | {dscp | precedence} VALUE MIN MAX [DENOMINATOR]]`: one

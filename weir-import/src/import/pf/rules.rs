@@ -168,6 +168,41 @@ fn foreign(draft: &mut Draft, words: &mut Words, reading: &mut Reading) -> Optio
     values.iter().try_for_each(|value| in_range(value, row, reading))
 }
 
+/// Reads `icmp-type 8 code 0`, `icmp6-type { toobig, unreach code port-unr }`.
+fn icmp(draft: &mut Draft, words: &mut Words, reading: &mut Reading) -> Option<()> {
+    let condition = words.taken().text.clone();
+    let row = NUMBERS.iter().find(|row| row.0 == condition)?;
+    let types = if condition == "icmp-type" { ICMP_TYPES } else { ICMP6_TYPES };
+    let mut values = text::list(words, "a type", reading)?;
+    if words.peek() == Some("code") {
+        values.extend([words.take()?, words.need("a code", reading)?]);
+    }
+    let mut found: Vec<(u128, u128)> = Vec::new();
+    let mut rest = values.iter().peekable();
+    while let Some(word) = rest.next() {
+        in_range(word, row, reading)?;
+        let named = types.iter().find(|row| row.0 == word.text).map(|row| row.1);
+        let Some(kind) = named.or_else(|| number(&word.text)) else {
+            draft.lose(&format!("the number of `{condition} {}` is not known", cut(word)));
+            continue;
+        };
+        let first = u128::from(kind) << 8;
+        let code = rest.next_if(|next| next.text == "code").and_then(|_| rest.next());
+        let Some(code) = code else {
+            found.push((first, first | 0xff));
+            continue;
+        };
+        in_range(code, row, reading)?;
+        let named = ICMP_CODES.iter().find(|row| (row.0, row.1) == (code.text.as_str(), kind));
+        match named.map(|row| row.2).or_else(|| number(&code.text)) {
+            Some(code) => found.push((first | u128::from(code), first | u128::from(code))),
+            None => draft.lose(&format!("the number of code `{}` is not known", cut(code))),
+        }
+    }
+    draft.conditions.icmp = Some(Ranges::of(found));
+    Some(())
+}
+
 /// Reports a number that pfctl refuses; names pass.
 fn in_range(value: &Word, &(condition, max): &(&str, u64), reading: &mut Reading) -> Option<()> {
     let part = condition == "probability";
@@ -683,10 +718,12 @@ impl Writer<'_> {
         let line = self.rules[decision.rule].line;
         let Queues(queue, second) = decision.queue.unwrap_or(Queues(self.default, None));
         if let Some(second) = second {
-            let note = "empty acknowledgements are not recognised: only packets that request low \
-                        delay go to the second queue";
+            let note = "empty acknowledgements are TCP packets of at most 80 bytes with ACK set, \
+                        so those with very little data go to the second queue, too";
             reading.approximated(line, note);
-            self.add(second, decision.conditions.low_delay_rules());
+            let mut rules = decision.conditions.low_delay_rules();
+            rules.extend(decision.conditions.acknowledgement_rules());
+            self.add(second, rules);
         }
         let rules = decision.conditions.rules();
         if rules.len() >= CASES_MAX {
@@ -725,7 +762,8 @@ const PARTS: Table<Draft> = Table {
         ("label tag rtable rtableid max-mss ridentifier max-pkt-rate", Read(label)),
         ("divert-to divert-packet", Read(divert)),
         ("route-to reply-to dup-to nat-to rdr-to binat-to af-to", Read(route)),
-        ("user group os icmp-type icmp6-type probability tagged", Read(foreign)),
+        ("icmp-type icmp6-type", Read(icmp)),
+        ("user group os probability tagged", Read(foreign)),
         ("received-on fragment prio", Read(foreign)),
     ]],
 };
@@ -743,6 +781,62 @@ const PROTOCOLS: [(&str, u64); 11] = [
     ("etherip", 97),
     ("ipcomp", 108),
     ("carp", 112),
+];
+/// Names of types of messages in pfctl.
+const ICMP_TYPES: &[(&str, u64)] = &[
+    ("echorep", 0),
+    ("unreach", 3),
+    ("squench", 4),
+    ("redir", 5),
+    ("althost", 6),
+    ("echoreq", 8),
+    ("routeradv", 9),
+    ("routersol", 10),
+    ("timex", 11),
+    ("paramprob", 12),
+    ("timereq", 13),
+    ("timerep", 14),
+    ("inforeq", 15),
+    ("inforep", 16),
+    ("maskreq", 17),
+    ("maskrep", 18),
+];
+const ICMP6_TYPES: &[(&str, u64)] = &[
+    ("unreach", 1),
+    ("toobig", 2),
+    ("timex", 3),
+    ("paramprob", 4),
+    ("echoreq", 128),
+    ("echorep", 129),
+    ("groupqry", 130),
+    ("listqry", 130),
+    ("grouprep", 131),
+    ("listenrep", 131),
+    ("groupterm", 132),
+    ("listendone", 132),
+    ("routersol", 133),
+    ("routeradv", 134),
+    ("neighbrsol", 135),
+    ("neighbradv", 136),
+    ("redir", 137),
+];
+/// Names of codes in pfctl, with the type of IPv4 and the number.
+const ICMP_CODES: &[(&str, u64, u64)] = &[
+    ("net-unr", 3, 0),
+    ("host-unr", 3, 1),
+    ("proto-unr", 3, 2),
+    ("port-unr", 3, 3),
+    ("needfrag", 3, 4),
+    ("srcfail", 3, 5),
+    ("net-prohib", 3, 9),
+    ("host-prohib", 3, 10),
+    ("filter-prohib", 3, 13),
+    ("redir-net", 5, 0),
+    ("redir-host", 5, 1),
+    ("transit", 11, 0),
+    ("reassemb", 11, 1),
+    ("badhead", 12, 0),
+    ("optmiss", 12, 1),
 ];
 /// How pf chooses among several addresses.
 const POOL: &str = "round-robin random source-hash bitmask sticky-address static-port \

@@ -10,7 +10,7 @@ use super::super::sketch::{Key, Rule, Sketch, quoted};
 use super::Handle;
 use super::filters::Filter;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_core::classify::{MarkTest, PortRange, Prefix};
+use weir_core::classify::{FlagTest, LengthRange, MarkTest, PortRange, Prefix};
 
 /// The classes to which filters may lead.
 #[derive(Clone)]
@@ -202,6 +202,19 @@ fn narrower(key: &str, one: &str, other: &str) -> Option<String> {
             let agree = (first.value() ^ second.value()) & first.mask() & second.mask() == 0;
             let both = MarkTest::new(first.value() | second.value(), first.mask() | second.mask());
             both.ok().filter(|_| agree).map(|both| quoted(&both.to_string()))
+        }
+        "tcp_flags" => {
+            let (first, second): (FlagTest, FlagTest) =
+                (bare(one).parse().ok()?, bare(other).parse().ok()?);
+            let agree = (first.value() ^ second.value()) & first.mask() & second.mask() == 0;
+            let both = FlagTest::new(first.value() | second.value(), first.mask() | second.mask());
+            both.ok().filter(|_| agree).map(|both| quoted(&both.to_string()))
+        }
+        "length" => {
+            let (first, second): (LengthRange, LengthRange) =
+                (bare(one).parse().ok()?, bare(other).parse().ok()?);
+            let (from, to) = (first.first().max(second.first()), first.last().min(second.last()));
+            LengthRange::new(from, to).ok().map(|both| quoted(&both.to_string()))
         }
         "sport" | "dport" => {
             let (first, second): (PortRange, PortRange) =

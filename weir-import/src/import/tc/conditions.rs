@@ -8,6 +8,7 @@ use super::draft::{Accepts, Draft, EthernetType, Mark};
 use super::units::{base0, handle, kernel_burst, rate, size};
 use super::{A_HANDLE, ARRIVING, HOOKS, Handle, basic, short};
 use std::net::{IpAddr, Ipv4Addr};
+use weir_core::classify::FlagTest;
 use weir_core::packet::MacAddress;
 use weir_policy::codes;
 
@@ -394,12 +395,75 @@ fn flower(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option
                 let key = if word == "src_mac" { "src_mac" } else { "dst_mac" };
                 draft.set(key, quoted(&station.to_string()));
             }
-            "indev" | "tcp_flags" | "ip_ttl" | "ip_flags" | "ct_state" | "vlan_prio" | "arp_op"
-            | "enc_key_id" => return unread(&word, draft, reading),
+            "tcp_flags" | "vlan_prio" | "type" | "code" => {
+                words.take();
+                detail(&word, words, draft, reading)?;
+            }
+            "indev" | "ip_ttl" | "ip_flags" | "ct_state" | "arp_op" | "enc_key_id" => {
+                return unread(&word, draft, reading);
+            }
             _ => tail_word(words, draft, reading)?,
         }
     }
+    if draft.message.0.is_none() && draft.message.1.is_some() {
+        return unread("code without type", draft, reading);
+    }
     Some(())
+}
+
+/// Reads the value of a condition that few filters have.
+fn detail(word: &str, words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
+    match word {
+        "tcp_flags" => return tcp_flags(words, draft, reading),
+        "vlan_prio" => {
+            let priority = |text: &str| number(text).filter(|priority| *priority < 8);
+            let priority = words.value("a priority up to 7", priority, reading)?;
+            draft.set("pcp", priority.to_string());
+        }
+        _ if words.peek().is_some_and(|text| text.contains('/')) => {
+            return unread(&format!("{word} with a mask"), draft, reading);
+        }
+        _ => {
+            let byte = |text: &str| number(text).filter(|number| *number < 256);
+            let value = words.value("a number up to 255", byte, reading)?;
+            message(word, value, draft);
+        }
+    }
+    Some(())
+}
+
+/// Reads flags of TCP, of which the kernel has twelve and Weir the lower eight.
+fn tcp_flags(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
+    let flags = |text: &str| {
+        let (value, mask) = text.split_once('/').unwrap_or((text, "0xfff"));
+        let twelve = |text: &str| hexadecimal(text).filter(|number| *number <= 0xfff);
+        Some((twelve(value)?, twelve(mask)?))
+    };
+    let (value, mask) = words.value("flags such as 0x2/0x12", flags, reading)?;
+    let value = value & mask;
+    if value > 0xff {
+        return unread("tcp_flags beyond the lower eight", draft, reading);
+    }
+    if mask > 0xff {
+        reading.approximated(draft.line, "the flags beyond the lower eight are not tested");
+    }
+    let test = FlagTest::new(value as u8, mask as u8).ok()?;
+    if test.mask() != 0 {
+        draft.set("tcp_flags", quoted(&test.to_string()));
+    }
+    Some(())
+}
+
+/// Adds the type or the code of a message; a code alone is kept until its type comes.
+fn message(word: &str, value: u64, draft: &mut Draft) {
+    match word {
+        "type" => draft.message.0 = Some(value),
+        _ => draft.message.1 = Some(value),
+    }
+    let (kind, code) = draft.message;
+    let Some(kind) = kind else { return };
+    let text = code.map_or(kind.to_string(), |code| quoted(&format!("{kind}/{code}")));
+    draft.set("icmp_type", text);
 }
 
 fn word16(text: &str) -> Option<u16> {

@@ -30,6 +30,8 @@ pub(super) struct Draft {
     /// The number after `handle`, which `fw` compares with the mark.
     pub handle: Option<Word>,
     pub mark: Option<Mark>,
+    /// Type and code of a message of ICMP, as far as they were read.
+    pub message: (Option<u64>, Option<u64>),
     pub kind: String,
 }
 
@@ -75,7 +77,7 @@ impl Draft {
     pub(super) fn new(line: LineId) -> Self {
         let accepts = Accepts::All;
         let (selector, links, keys, tos, target, police) = Default::default();
-        let (parent, prio, handle, mark, kind) = Default::default();
+        let (parent, prio, handle, mark, message, kind) = Default::default();
         Self {
             line,
             accepts,
@@ -90,6 +92,7 @@ impl Draft {
             prio,
             handle,
             mark,
+            message,
             kind,
         }
     }

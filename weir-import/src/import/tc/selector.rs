@@ -13,6 +13,7 @@ use super::tables::From;
 use super::units::base0;
 use super::{Reading, short};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use weir_core::classify::{FlagTest, LengthRange};
 use weir_core::packet::MacAddress;
 
 /// One word that the kernel compares.
@@ -51,15 +52,15 @@ struct Header {
     keys: Vec<Key>,
     tos: (u8, u8),
     note: Option<&'static str>,
-    /// Ports, each in one of several ranges.
-    ports: Vec<(&'static str, Vec<String>)>,
+    /// Ports and lengths, each in one of several ranges.
+    ranges: Vec<(&'static str, Vec<String>)>,
 }
 
 impl Header {
-    /// Returns the rules: one for each combination of ranges of ports.
+    /// Returns the rules: one for each combination of ranges.
     fn rules(&self) -> Vec<Vec<Key>> {
         let mut all = vec![self.keys.clone()];
-        for (key, ranges) in &self.ports {
+        for (key, ranges) in &self.ranges {
             let with = |keys: &Vec<Key>, range: &String| {
                 let own = std::iter::once((*key, quoted(range)));
                 keys.iter().cloned().chain(own).collect()
@@ -341,7 +342,7 @@ impl Selector {
 
     /// Returns the conditions on the header of one protocol.
     fn header(&self, protocol: EthernetType) -> Result<Header, No> {
-        let mut header = Header { keys: Vec::new(), tos: (0, 0), note: None, ports: Vec::new() };
+        let mut header = Header { keys: Vec::new(), tos: (0, 0), note: None, ranges: Vec::new() };
         let bytes = self.bytes();
         let (mut rest, mut station): (Vec<(i64, u8, u8)>, Vec<_>) = Default::default();
         for &(at, value, mask) in &bytes {
@@ -361,6 +362,10 @@ impl Selector {
         }
         for (from, key) in [(-14, "dst_mac"), (-8, "src_mac")] {
             stations(&station, from, key, &mut header)?;
+        }
+        // What a key means for a header behind that of IP is no length.
+        if self.behind && header.ranges.iter().any(|(key, _)| *key == "length") {
+            return Err(unread(2));
         }
         let has_address = header.keys.iter().any(|(key, _)| *key == "src" || *key == "dst");
         if !has_address {
@@ -417,30 +422,31 @@ fn unread(at: i64) -> No {
 
 /// Reads the compared bytes of an IPv4 header.
 fn four(rest: &[(i64, u8, u8)], header: &mut Header) -> Result<(), No> {
-    let ports = rest.iter().any(|row| (20..24).contains(&row.0));
+    let behind = rest.iter().any(|row| (20..24).contains(&row.0) || row.0 == FLAGS_FOUR);
     for &(at, value, mask) in rest {
         match at {
             0 => {
                 agree(0x40, value & 0xf0, mask & 0xf0)?;
                 match mask & 0x0f {
                     0 => {}
-                    0x0f if ports && value & 0x0f == 5 => {}
+                    0x0f if behind && value & 0x0f == 5 => {}
                     0x0f if value & 0x0f < 5 => return Err(No::Packet),
                     _ => return Err(unread(at)),
                 }
             }
             1 => header.tos = (value, mask),
-            6 if ports && value == 0 && mask & 0xc0 == 0 => {}
-            7 if ports && value == 0 => {}
+            6 if behind && value == 0 && mask & 0xc0 == 0 => {}
+            7 if behind && value == 0 => {}
             9 => protocol(at, value, mask, header)?,
-            12..24 => {}
+            2 | 3 | 12..24 | FLAGS_FOUR => {}
             _ => return Err(unread(at)),
         }
     }
     address(rest, (12, 4), "src", header)?;
     address(rest, (16, 4), "dst", header)?;
-    both_ports(rest, 20, header)?;
-    if ports {
+    transport(rest, 20, header)?;
+    lengths(rest, (2, 0), header)?;
+    if behind {
         header.note = Some(PORTS_FOUR);
     }
     Ok(())
@@ -461,13 +467,14 @@ fn six(rest: &[(i64, u8, u8)], header: &mut Header) -> Result<(), No> {
                 protocol(at, value, mask, header)?;
                 header.note = Some(PORTS_SIX);
             }
-            8..44 => {}
+            4 | 5 | 8..44 | FLAGS_SIX => {}
             _ => return Err(unread(at)),
         }
     }
     address(rest, (8, 16), "src", header)?;
     address(rest, (24, 16), "dst", header)?;
-    both_ports(rest, 40, header)?;
+    transport(rest, 40, header)?;
+    lengths(rest, (4, 40), header)?;
     if rest.iter().any(|row| row.0 >= 40) {
         header.note = Some(PORTS_SIX);
     }
@@ -520,6 +527,57 @@ fn joined(rest: &[(i64, u8, u8)], from: i64, length: u32) -> (u128, u128) {
     (value, mask)
 }
 
+/// Reads what is behind the IP header, which ends at `from`: ports, the type of a message, flags.
+fn transport(rest: &[(i64, u8, u8)], from: i64, header: &mut Header) -> Result<(), No> {
+    let has = |header: &Header, wanted: &str| {
+        header.keys.iter().any(|(key, value)| *key == "proto" && value == wanted)
+    };
+    let flags = rest.iter().find(|row| row.0 == from + FLAGS_AT);
+    if let Some(&(at, value, mask)) = flags {
+        let test = FlagTest::new(value & mask, mask).ok().filter(|_| has(header, "6"));
+        let test = test.ok_or_else(|| unread(at))?;
+        header.keys.push(("tcp_flags", quoted(&test.to_string())));
+    }
+    if !has(header, "1") && !has(header, "58") {
+        return both_ports(rest, from, header);
+    }
+    let byte = |at: i64| rest.iter().find(|row| row.0 == at);
+    let whole = |row: &(i64, u8, u8)| if row.2 == 0xff { Ok(row.1) } else { Err(unread(row.0)) };
+    let (kind, code) = (byte(from).map(whole).transpose()?, byte(from + 1).map(whole).transpose()?);
+    if let Some(row) = rest.iter().find(|row| row.0 >= from + 2) {
+        return Err(unread(row.0));
+    }
+    match (kind, code) {
+        (None, None) => {}
+        (Some(kind), None) => header.keys.push(("icmp_type", kind.to_string())),
+        (Some(kind), Some(code)) => {
+            header.keys.push(("icmp_type", quoted(&format!("{kind}/{code}"))));
+        }
+        (None, Some(_)) => return Err(unread(from + 1)),
+    }
+    Ok(())
+}
+
+/// Reads the length at `from`, which counts all but `before` bytes of the packet.
+fn lengths(
+    rest: &[(i64, u8, u8)],
+    (from, before): (i64, u32),
+    header: &mut Header,
+) -> Result<(), No> {
+    let (value, mask) = joined(rest, from, 2);
+    if mask == 0 {
+        return Ok(());
+    }
+    let ranges = bit_ranges(value as u16, mask as u16).ok_or_else(|| unread(from))?;
+    let shown = |&(first, last): &(u16, u16)| {
+        LengthRange::new(u32::from(first) + before, u32::from(last) + before)
+            .expect("a header has no greater length")
+            .to_string()
+    };
+    header.ranges.push(("length", ranges.iter().map(shown).collect()));
+    Ok(())
+}
+
 /// Reads both ports, which begin at `from`.
 fn both_ports(rest: &[(i64, u8, u8)], from: i64, header: &mut Header) -> Result<(), No> {
     for (from, key) in [(from, "sport"), (from + 2, "dport")] {
@@ -532,14 +590,18 @@ fn both_ports(rest: &[(i64, u8, u8)], from: i64, header: &mut Header) -> Result<
         if header.keys.iter().any(portless) {
             return Err(unread(from));
         }
-        let ranges = port_ranges(value, mask).ok_or_else(|| unread(from))?;
-        header.ports.push((key, ranges));
+        let ranges = bit_ranges(value, mask).ok_or_else(|| unread(from))?;
+        let shown = |&(first, last): &(u16, u16)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        };
+        header.ranges.push((key, ranges.iter().map(shown).collect()));
     }
     Ok(())
 }
 
-/// Returns the ports with these bits as ranges; none if they are too many.
-fn port_ranges(value: u16, mask: u16) -> Option<Vec<String>> {
+/// Returns the numbers with these bits as ranges; none if they are too many.
+fn bit_ranges(value: u16, mask: u16) -> Option<Vec<(u16, u16)>> {
     let run = mask.trailing_zeros().min(16);
     let length = if run == 16 { u16::MAX } else { (1 << run) - 1 };
     let free = !mask & !length;
@@ -551,7 +613,7 @@ fn port_ranges(value: u16, mask: u16) -> Option<Vec<String>> {
     loop {
         let first = value & mask | part;
         let last = first | length;
-        ranges.push(if first == last { first.to_string() } else { format!("{first}-{last}") });
+        ranges.push((first, last));
         part = part.wrapping_sub(free) & free;
         if part == 0 {
             return Some(ranges);
@@ -618,6 +680,10 @@ const IP6: &[(&str, i64, u32)] = &[
 const PORTS: &[(&str, i64, u32)] = &[("src", 0, 2), ("dst", 2, 2)];
 const ICMP: &[(&str, i64, u32)] = &[("type", 0, 1), ("code", 1, 1)];
 const ETHER: &[(&str, i64, u32)] = &[("src", -8, 6), ("dst", -14, 6)];
+/// Where TCP's flags are behind the IP header, and behind the shortest one of IPv4 and of IPv6.
+const FLAGS_AT: i64 = 13;
+const FLAGS_FOUR: i64 = 20 + FLAGS_AT;
+const FLAGS_SIX: i64 = 40 + FLAGS_AT;
 /// Bound: bits of a port without a test, each of which doubles the ranges; with more, the filter is
 /// lost.
 const HOLES_MAX: u32 = 6;

@@ -522,7 +522,7 @@ const RENAMED: [(&str, &str); 6] = [
     ("no-split-gso", "split-gso"),
 ];
 /// Words of `flower`, each with a value on a line of its own.
-const FLOWER: [&str; 16] = [
+const FLOWER: [&str; 18] = [
     "ip_proto",
     "src_ip",
     "dst_ip",
@@ -537,6 +537,8 @@ const FLOWER: [&str; 16] = [
     "src_mac",
     "dst_mac",
     "tcp_flags",
+    "type",
+    "code",
     "indev",
     "ct_state",
 ];

@@ -110,7 +110,10 @@ fn actions_of_classes() {
                 "queue = { dropper = 'red', min = '24 packets', max = '60 packets', pmax = '20.000 %' }",
             ),
             ("  random-detect ecn", CLOSE, "one pair", "max = '40 packets', ecn = true }"),
-            ("  set dscp af31", LOST, "`police` only", "3 Mbit/s"),
+            ("  set dscp af31", KEPT, "", "set_dscp = 'af31'"),
+            ("  set ip precedence 3", KEPT, "", "set_dscp = 'cs3'"),
+            ("  set dscp gold", LOST, "not known", "3 Mbit/s"),
+            ("  set cos 3", LOST, "no other field", "3 Mbit/s"),
             ("  drop", LOST, "does not filter", "3 Mbit/s"),
         ],
     );

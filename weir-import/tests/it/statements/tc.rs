@@ -521,6 +521,37 @@ fn filters_of_tc() {
                 "{ vlan = 'any', src = '10.0.0.0/8', vlan_inner = 'none' }",
             ),
             (
+                "protocol 802.1Q prio 1 flower vlan_prio 5",
+                CLOSE,
+                "802.1ad",
+                "{ pcp = 5, vlan = 'any' }",
+            ),
+            (
+                "protocol ip prio 1 flower ip_proto tcp tcp_flags 0x2/0x12",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv4', proto = 6, tcp_flags = 'syn,!ack', vlan = 'none' }",
+            ),
+            (
+                "protocol ip prio 1 flower ip_proto tcp tcp_flags 0x10",
+                CLOSE,
+                "lower eight",
+                "tcp_flags = '!fin,!syn,!rst,!psh,ack,!urg,!ece,!cwr'",
+            ),
+            (
+                "protocol ip prio 1 flower ip_proto tcp tcp_flags 0x100/0x100",
+                LOST,
+                "lower eight",
+                "!match",
+            ),
+            (
+                "protocol ipv6 prio 1 flower ip_proto icmpv6 type 1 code 4",
+                KEPT,
+                "",
+                "{ ethertype = 'ipv6', proto = 58, icmp_type = '1/4', vlan = 'none' }",
+            ),
+            ("protocol ip prio 1 flower ip_proto icmp code 4", LOST, "without type", "!match"),
+            (
                 "protocol ip prio 1 flower ip_proto tcp police rate 1mbit burst 10k",
                 LOST,
                 "`action police`",
