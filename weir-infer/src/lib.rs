@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod anonymous;
+mod beyond;
 mod datagrams;
 mod flows;
 mod frame;
@@ -22,6 +23,8 @@ mod scenario;
 mod shown;
 pub mod tcp;
 mod text;
+mod uncertain;
+mod users;
 pub mod whatif;
 
 pub use datagrams::{OpenLoop, Quic, Steady};
@@ -123,10 +126,23 @@ pub struct FlowOf {
     pub model: Model,
     /// Properties that limit what can be known of it.
     pub marks: Vec<Mark>,
+    /// The connection of the same user before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Follows>,
     #[serde(skip)]
     rows: Vec<datagrams::Row>,
     #[serde(skip)]
     origin: Instant,
+}
+
+/// The connection that a user had before another one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Follows {
+    /// Its name.
+    pub flow: String,
+    /// From the end of its last exchange to the next connection.
+    #[serde(rename = "pause_s", serialize_with = "shown::seconds")]
+    pub pause: Duration,
 }
 
 /// The application of a flow and its transport.
@@ -249,6 +265,9 @@ pub fn infer(
         }
     }
     counts.left_out(table.left_out);
+    share_first_windows(&mut flows);
+    share_losses(&mut flows);
+    users::follow(&mut flows);
     let rate = options.rate.map_or(busiest, Rate::bits_per_second);
     let mut notes = notes(&read, &meter, options, busiest);
     if table.not_kept > 0 {
@@ -269,6 +288,51 @@ pub fn infer(
     };
     let (fault, options) = (read.fault, options.clone());
     Ok(Inferred { flows, counts, notes, fault, duration, rate, direction, options })
+}
+
+/// Gives all connections of a sending host the least first window of them: it is a setting of the
+/// host, and a flight that grew before its end was seen looks larger.
+fn share_first_windows(flows: &mut [FlowOf]) {
+    let mut least: BTreeMap<IpAddr, u64> = BTreeMap::new();
+    for flow in flows.iter() {
+        let Some((host, tcp)) = sender(flow) else { continue };
+        if let Some(bytes) = tcp.initial_window {
+            let known = least.entry(host).or_insert(bytes);
+            *known = bytes.min(*known);
+        }
+    }
+    for flow in flows {
+        let known = sender(flow).and_then(|(host, _)| least.get(&host)).copied();
+        if let Model::Tcp { tcp, .. } = &mut flow.model {
+            tcp.initial_window = known;
+        }
+    }
+}
+
+/// Gives all connections to a receiving host the part of their packets that is lost behind the last
+/// point: one connection loses too few to tell, and they share a path.
+fn share_losses(flows: &mut [FlowOf]) {
+    let mut sums: BTreeMap<IpAddr, [u64; 2]> = BTreeMap::new();
+    for flow in flows.iter() {
+        // What comes back does not pass the link in a scenario.
+        let own = sender(flow).filter(|(host, _)| *host == flow.source.ip());
+        let Some((_, tcp)) = own else { continue };
+        let sum = sums.entry(flow.destination.ip()).or_default();
+        *sum = [sum[0] + tcp.repeats.awaited, sum[1] + tcp.repeats.of];
+    }
+    for flow in flows {
+        let known = sums.get(&flow.destination.ip()).filter(|sum| sum[0] >= LOSSES_MIN);
+        if let (Some(sum), Model::Tcp { tcp, .. }) = (known, &mut flow.model) {
+            tcp.path_loss = sum[0] as f64 / sum[1].max(1) as f64;
+        }
+    }
+}
+
+/// Returns the host of a connection that sent more.
+fn sender(flow: &FlowOf) -> Option<(IpAddr, &Tcp)> {
+    let Model::Tcp { tcp, source_is_client } = &flow.model else { return None };
+    let is_source = (tcp.sender == 0) == *source_is_client;
+    Some((if is_source { flow.source.ip() } else { flow.destination.ip() }, tcp))
 }
 
 fn notes(read: &input::Read, meter: &Meter, options: &Options, busiest: u64) -> Vec<String> {
@@ -453,6 +517,7 @@ impl Building<'_> {
             bytes: pair(flow.bytes),
             model,
             marks,
+            follows: None,
             rows,
             origin: self.origin,
         })
@@ -521,6 +586,28 @@ fn datagrams(flow: &Flow, packets: &datagrams::Packets, source: usize) -> Model 
 }
 
 impl FlowOf {
+    /// Returns a flow of no packets between these ends.
+    #[cfg(test)]
+    pub(crate) fn between(source: SocketAddr, destination: SocketAddr, model: Model) -> Self {
+        Self {
+            name: String::new(),
+            source,
+            destination,
+            protocol: Protocol::TCP.0,
+            vlan: 0,
+            dscp: 0,
+            start: Duration::ZERO,
+            end: Duration::ZERO,
+            packets: [0; 2],
+            bytes: [0; 2],
+            model,
+            marks: Vec::new(),
+            follows: None,
+            rows: Vec::new(),
+            origin: Instant::ZERO,
+        }
+    }
+
     pub(crate) fn is_replayed(&self) -> bool {
         matches!(self.model, Model::Replayed { .. }) && !self.rows.is_empty()
     }
@@ -552,6 +639,8 @@ impl Model {
 /// Flows from which alike connections become one group.
 pub const POPULATION_FROM: usize = 2_000;
 
+/// Segments sent again from which a path loses some.
+const LOSSES_MIN: u64 = 3;
 /// Answers from which a host's own least turnaround counts.
 const SAMPLES_ENOUGH: u32 = 16;
 /// IP in IP, IPv6 in IPv4, GRE, ESP, AH, Ethernet in IP, L2TP.

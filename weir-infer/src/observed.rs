@@ -12,12 +12,11 @@ use crate::input::Input;
 use crate::{FlowOf, Inferred, Model};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use weir_core::fnv::{BASIS, fnv1a};
+use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 use weir_sim::Scenario;
-use weir_sim::conversation::{AMOUNT_MAX, Client, Conversation, Exchange};
-use weir_sim::scenario::Traffic;
+use weir_sim::conversation::{Client, Conversation, Exchange};
 use weir_sim::whatif::Tally;
 
 /// The sources of a scenario in a capture.
@@ -25,10 +24,19 @@ use weir_sim::whatif::Tally;
 pub struct Observed {
     /// The tally of each source, in their order.
     pub tallies: Vec<Tally>,
-    /// Whether the capture ends in the middle of a source's last object.
-    pub is_cut: Vec<bool>,
+    /// How the capture ends for each source that has a conversation.
+    pub ends: Vec<Option<End>>,
     /// Whether it tells delays and drops.
     pub has_delays: bool,
+}
+
+/// How the capture ends for a source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct End {
+    /// It ends in the middle of the last object.
+    pub is_cut: bool,
+    /// From the last bytes to the end of the capture.
+    pub silent: Duration,
 }
 
 /// Reads the capture once more, for the sources of the scenario that was inferred from it.
@@ -38,38 +46,20 @@ pub fn observe(input: Input<'_>, inferred: &Inferred, scenario: &Scenario) -> Ob
     reading.finish()
 }
 
-impl Observed {
-    /// Lets objects that the capture cut go on without end.
-    pub fn extend(&self, scenario: &mut Scenario) {
-        for (source, _) in scenario.sources.iter_mut().zip(&self.is_cut).filter(|row| *row.1) {
-            let conversation = match &mut source.traffic {
-                Traffic::Tcp(tcp) => &mut tcp.conversation,
-                Traffic::Quic(quic) => &mut quic.conversation,
-                _ => continue,
-            };
-            let Some(conversation) = conversation else { continue };
-            let mut exchanges = conversation.exchanges.to_vec();
-            if let Some(last) = exchanges.last_mut() {
-                let longer = if last.down > 0 { &mut last.down } else { &mut last.up };
-                *longer = AMOUNT_MAX;
-            }
-            conversation.exchanges = Arc::from(exchanges);
-        }
-    }
-}
-
 /// A flow by the packets of its source: from, to, and the protocol.
 type Way = (SocketAddr, SocketAddr, u8);
 
 struct Reading {
-    /// The sources of each flow, which may be several connections, by when they start.
+    /// The tracks of each flow, which may be several connections, by when they start.
     places: BTreeMap<Way, Vec<(Duration, usize)>>,
     tracks: Vec<Track>,
+    /// How many tracks each source has, in the order of both.
+    counts: Vec<usize>,
     first: Option<Instant>,
     last: Instant,
 }
 
-/// A source as it passes.
+/// A source as it passes, or one of its connections.
 #[derive(Default)]
 struct Track {
     tally: Tally,
@@ -89,6 +79,8 @@ struct Talk {
     /// The way from the link to the client and back, and the whole one.
     parts: [Duration; 2],
     place: usize,
+    /// When bytes came last.
+    heard: Instant,
     /// Bytes of the client and of the server before the present exchange.
     before: [u64; 2],
     began: Option<Instant>,
@@ -110,31 +102,41 @@ struct Stream {
 
 impl Reading {
     fn new(inferred: &Inferred, scenario: &Scenario) -> Self {
-        let flows: BTreeMap<&str, &FlowOf> =
-            inferred.flows.iter().map(|flow| (flow.name.as_str(), flow)).collect();
+        let chains = inferred.chains();
+        let chains: BTreeMap<&str, &[&FlowOf]> =
+            chains.iter().map(|chain| (chain[0].name.as_str(), chain.as_slice())).collect();
         let mut places: BTreeMap<Way, Vec<(Duration, usize)>> = BTreeMap::new();
         let mut tracks = Vec::new();
-        for (place, source) in scenario.sources.iter().enumerate() {
-            let headers = &source.headers;
-            let ends = headers.addresses.source().zip(headers.addresses.destination());
-            let (from_port, to_port) =
-                headers.ports.map_or((0, 0), |ports| (ports.source, ports.destination));
-            if let (Some((from, to)), Some(protocol)) = (ends, headers.protocol) {
-                let way =
-                    (SocketAddr::new(from, from_port), SocketAddr::new(to, to_port), protocol.0);
-                let start = source.start.since(Instant::ZERO);
-                places.entry(way).or_default().push((start, place));
-            }
+        let mut counts = Vec::new();
+        for source in &scenario.sources {
+            let chain = chains.get(source.name.as_str()).copied().unwrap_or_default();
+            let before = tracks.len();
+            let mut add = |way: Option<Way>, start: Duration, track: Track| {
+                if let Some(way) = way {
+                    places.entry(way).or_default().push((start, tracks.len()));
+                }
+                tracks.push(track);
+            };
             let conversation = source.traffic.tcp().and_then(|tcp| tcp.conversation.as_ref());
-            let flow = flows.get(source.name.as_str()).copied();
-            tracks.push(Track {
-                talk: conversation.map(|plan| Talk::new(plan, flow)),
-                is_interactive: source.traffic.tcp().is_none() && source.traffic.quic().is_none(),
-                ..Track::default()
-            });
+            match conversation.filter(|_| !chain.is_empty()) {
+                Some(plan) => {
+                    for (part, flow) in connections(plan).into_iter().zip(chain) {
+                        let talk = Some(Talk::new(part, plan.client, flow));
+                        add(Some(way_of(flow)), flow.start, Track { talk, ..Track::default() });
+                    }
+                }
+                None => {
+                    let is_interactive =
+                        source.traffic.tcp().is_none() && source.traffic.quic().is_none();
+                    let start = source.start.since(Instant::ZERO);
+                    let track = Track { is_interactive, ..Track::default() };
+                    add(way_of_headers(&source.headers), start, track);
+                }
+            }
+            counts.push(tracks.len() - before);
         }
         places.values_mut().for_each(|row| row.sort());
-        Self { places, tracks, first: None, last: Instant::ZERO }
+        Self { places, tracks, counts, first: None, last: Instant::ZERO }
     }
 
     /// Returns the source of a flow at this time.
@@ -149,45 +151,73 @@ impl Reading {
     fn frame(&mut self, seen: &Seen<'_>) {
         let first = *self.first.get_or_insert(seen.at);
         self.last = self.last.max(seen.at);
-        let headers = &seen.headers;
-        let ends = headers.addresses.source().zip(headers.addresses.destination());
-        let (Some((from, to)), Some(protocol)) = (ends, headers.protocol) else { return };
-        let ports = headers.ports.map_or((0, 0), |ports| (ports.source, ports.destination));
-        let (from, to) = (SocketAddr::new(from, ports.0), SocketAddr::new(to, ports.1));
+        let Some(way) = way_of_headers(&seen.headers) else { return };
+        let (from, to, protocol) = way;
         let since = seen.at.since(first.min(seen.at));
-        if let Some(place) = self.place(&(from, to, protocol.0), since) {
+        if let Some(place) = self.place(&way, since) {
             self.tracks[place].frame(seen, true);
-        } else if let Some(place) = self.place(&(to, from, protocol.0), since) {
+        } else if let Some(place) = self.place(&(to, from, protocol), since) {
             self.tracks[place].frame(seen, false);
         }
     }
 
-    fn finish(self) -> Observed {
+    fn finish(mut self) -> Observed {
         let mut observed = Observed::default();
         let span = self.first.map_or(0.0, |first| self.last.since(first).as_nanos() as f64 / 1e9);
-        for mut track in self.tracks {
-            // A frame that did not leave for so long does not wait.
-            let waits = self.last.before(LOST_AFTER);
-            let lost = track.inside.iter().filter(|row| row.1 < waits).count();
-            track.tally.dropped += lost as u64;
-            let packets = track.tally.packets + track.tally.dropped;
-            let is_small = track.tally.bytes <= track.tally.packets * SMALL;
-            track.tally.is_interactive =
-                track.is_interactive && is_small && packets as f64 > span * OFTEN;
-            let is_cut = track.talk.as_ref().is_some_and(Talk::is_cut);
-            let ended = track.talk.as_ref().is_some_and(|talk| talk.place == talk.exchanges.len());
-            if is_cut && ended {
-                track.tally.objects.pop();
+        let (mut tracks, last) = (self.tracks.drain(..), self.last);
+        for count in &self.counts {
+            let mut sum = Tally::default();
+            let mut end = None;
+            for mut track in tracks.by_ref().take(*count) {
+                end = track.end(last);
+                observed.has_delays |= track.has_delays;
+                let Tally { packets, bytes, dropped, delays, objects, .. } = &track.tally;
+                sum.packets += packets;
+                sum.bytes += bytes;
+                sum.dropped += dropped;
+                sum.delays.merge(delays);
+                sum.objects.extend(objects);
+                sum.is_interactive = track.is_interactive;
             }
-            observed.has_delays |= track.has_delays;
-            observed.is_cut.push(is_cut);
-            observed.tallies.push(track.tally);
+            let is_small = sum.bytes <= sum.packets * SMALL;
+            sum.is_interactive &= is_small && (sum.packets + sum.dropped) as f64 > span * OFTEN;
+            observed.ends.push(end);
+            observed.tallies.push(sum);
         }
         observed
     }
 }
 
+/// Returns the exchanges of each connection of a conversation.
+fn connections(plan: &Conversation) -> Vec<&[Exchange]> {
+    plan.exchanges.chunk_by(|_, next| !next.connect).collect()
+}
+
+fn way_of(flow: &FlowOf) -> Way {
+    (flow.source, flow.destination, flow.protocol)
+}
+
+fn way_of_headers(headers: &Headers) -> Option<Way> {
+    let (from, to) = headers.addresses.source().zip(headers.addresses.destination())?;
+    let ports = headers.ports.map_or((0, 0), |ports| (ports.source, ports.destination));
+    Some((SocketAddr::new(from, ports.0), SocketAddr::new(to, ports.1), headers.protocol?.0))
+}
+
 impl Track {
+    /// Ends what is under way when the capture ends.
+    fn end(&mut self, last: Instant) -> Option<End> {
+        // A frame that did not leave for so long does not wait.
+        let waits = last.before(LOST_AFTER);
+        let lost = self.inside.iter().filter(|row| row.1 < waits).count();
+        self.tally.dropped += lost as u64;
+        let talk = self.talk.as_ref()?;
+        let end = End { is_cut: talk.is_cut(), silent: last.since(talk.heard.min(last)) };
+        if end.is_cut && talk.place == talk.exchanges.len() {
+            self.tally.objects.pop();
+        }
+        Some(end)
+    }
+
     /// A frame passed, of the source or to it.
     fn frame(&mut self, seen: &Seen<'_>, is_own: bool) {
         let (enters, leaves) = match seen.place {
@@ -233,19 +263,20 @@ impl Track {
 }
 
 impl Talk {
-    fn new(plan: &Conversation, flow: Option<&FlowOf>) -> Self {
-        let parts = match flow.map(|flow| &flow.model) {
-            Some(Model::Tcp { tcp, .. }) => {
+    fn new(exchanges: &[Exchange], client: Client, flow: &FlowOf) -> Self {
+        let parts = match &flow.model {
+            Model::Tcp { tcp, .. } => {
                 let whole = tcp.round_trip.total().unwrap_or_default();
                 [tcp.round_trip.parts[0].unwrap_or_default(), whole]
             }
             _ => [Duration::ZERO; 2],
         };
         Self {
-            exchanges: plan.exchanges.to_vec(),
-            client_is_source: plan.client == Client::Source,
+            exchanges: exchanges.to_vec(),
+            client_is_source: client == Client::Source,
             parts,
             place: 0,
+            heard: Instant::ZERO,
             before: [0; 2],
             began: None,
             ways: [Stream::default(), Stream::default()],
@@ -270,6 +301,7 @@ impl Talk {
         }
         let from = self.ways[way].offset(segment.seq);
         let to = from + u64::from(segment.payload);
+        self.heard = at;
         if enters {
             self.ways[way].most = self.ways[way].most.max(to);
             self.begin(at);
@@ -308,13 +340,12 @@ impl Talk {
         Some(at.since(began.min(at)).plus(elsewhere))
     }
 
-    /// Returns whether the capture ends within a long object.
+    /// Returns whether the capture ends within the last object.
     fn is_cut(&self) -> bool {
         let Some(last) = self.exchanges.last() else { return false };
         let way = usize::from(last.down > 0);
         let is_under_way = self.ways[way].most > self.ways[way].acked;
-        let is_last = self.place + 1 >= self.exchanges.len();
-        is_last && is_under_way && last.down.max(last.up) >= LONG
+        self.place + 1 >= self.exchanges.len() && is_under_way
     }
 }
 
@@ -379,5 +410,3 @@ const ROUNDED: Duration = Duration::from_millis(2);
 const SMALL: u64 = 400;
 /// They send at least so many frames a second.
 const OFTEN: f64 = 8.0;
-/// An object from which it matters that the capture ends within it.
-const LONG: u64 = 100_000;

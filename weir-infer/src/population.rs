@@ -23,14 +23,18 @@ pub struct Group<'a> {
 /// and the round trip in powers of two of a millisecond.
 type Alike = (u16, u8, bool, u32);
 
-/// Returns the groups; none if each connection is to be by itself.
-pub fn groups(inferred: &Inferred) -> Vec<Group<'_>> {
-    let wanted = match inferred.options.grouping {
+/// Returns whether alike connections become groups.
+pub fn is_wanted(inferred: &Inferred) -> bool {
+    match inferred.options.grouping {
         Grouping::Auto => inferred.flows.len() > POPULATION_FROM,
         Grouping::Exact => false,
         Grouping::Population => true,
-    };
-    if !wanted {
+    }
+}
+
+/// Returns the groups; none if each connection is to be by itself.
+pub fn groups(inferred: &Inferred) -> Vec<Group<'_>> {
+    if !is_wanted(inferred) {
         return Vec::new();
     }
     let mut alike: BTreeMap<Alike, Vec<(&FlowOf, &Tcp)>> = BTreeMap::new();

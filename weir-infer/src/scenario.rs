@@ -8,7 +8,7 @@ use crate::datagrams::Steady;
 use crate::replayed::Part;
 use crate::tcp::{Acks, Control, Exchange, Family, Limit, Marks, Method, Tcp};
 use crate::text::{line, quoted, quoted_time};
-use crate::{FlowOf, Inferred, Mark, Model, population};
+use crate::{FlowOf, Inferred, Mark, Model, population, users};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_core::units::Duration;
@@ -33,16 +33,18 @@ impl Inferred {
         let groups = population::groups(self);
         groups.iter().for_each(|group| group.write(&mut text));
         let is_grouped = |flow: &FlowOf| groups.iter().any(|group| group.has(flow));
-        for flow in self.flows.iter().filter(|flow| !is_grouped(flow)) {
+        for chain in self.chains() {
+            let Some(flow) = chain.first().filter(|flow| !is_grouped(flow)) else { continue };
             match &flow.model {
                 Model::Tcp { tcp, source_is_client } => {
-                    self.connection(&mut text, flow, tcp, *source_is_client);
+                    self.connection(&mut text, &chain, tcp, *source_is_client);
                 }
                 Model::Quic { quic, source_is_client } => {
                     head(&mut text, flow, "quic");
                     let [near, far] = quic.parts.map(Option::unwrap_or_default);
                     line(&mut text, "return_delay = ", &quoted_time(near.plus(far)));
-                    conversation(&mut text, &quic.exchanges, *source_is_client);
+                    let all: Vec<_> = quic.exchanges.iter().map(|one| (*one, false)).collect();
+                    conversation(&mut text, &all, *source_is_client);
                 }
                 Model::Steady { steady, .. } => constant(&mut text, flow, steady),
                 Model::Replayed { .. } => {}
@@ -57,19 +59,62 @@ impl Inferred {
         if self.options.name.is_empty() { "inferred" } else { &self.options.name }
     }
 
-    fn connection(&self, text: &mut String, flow: &FlowOf, tcp: &Tcp, source_is_client: bool) {
+    /// Returns the flows of each source: one, or connections that follow one another.
+    pub(crate) fn chains(&self) -> Vec<Vec<&FlowOf>> {
+        let all = match population::is_wanted(self) {
+            true => (0..self.flows.len()).map(|place| vec![place]).collect(),
+            false => users::chains(&self.flows),
+        };
+        let flows = |chain: Vec<usize>| chain.into_iter().map(|place| &self.flows[place]).collect();
+        all.into_iter().map(flows).collect()
+    }
+
+    /// Writes a connection, and those that follow it.
+    fn connection(&self, text: &mut String, chain: &[&FlowOf], tcp: &Tcp, source_is_client: bool) {
+        let flow = chain[0];
         if tcp.exchanges.is_empty() {
             line(text, "\n# left out, since it exchanged nothing: ", &flow.name);
             return;
         }
         text.push('\n');
         remarks(text, flow, tcp);
-        source(text, flow, "tcp");
+        if let Some(last) = chain.last().filter(|_| chain.len() > 1) {
+            let words = format!("{} connections one after another, up to", chain.len());
+            line(text, "# ", &format!("{words} {}", last.name));
+        }
+        // What comes back travels all of the way in the scenario, so a client on that side opens
+        // the connection when it did, and not when its SYN passed.
+        let near = tcp.round_trip.parts[0].filter(|_| !source_is_client).unwrap_or_default();
+        let start = flow.start.as_nanos().saturating_sub(near.as_nanos());
+        source_from(text, flow, "tcp", Duration::from_nanos(start));
         let round_trip = tcp.round_trip.total().unwrap_or(ROUND_TRIP_UNKNOWN);
         line(text, "return_delay = ", &quoted_time(round_trip));
+        if tcp.path_loss > 0.0 {
+            let percent = tcp.path_loss.min(LOSS_MAX) * 100.0;
+            line(text, "loss = ", &format!("\"{percent:.4} %\""));
+        }
         transport(text, flow, tcp);
-        conversation(text, &tcp.exchanges, source_is_client);
+        conversation(text, &exchanges(chain), source_is_client);
     }
+}
+
+/// Returns the exchanges of connections that follow one another, and whether each has a connection
+/// of its own.
+pub(crate) fn exchanges(chain: &[&FlowOf]) -> Vec<(Exchange, bool)> {
+    let mut found = Vec::new();
+    for flow in chain {
+        let Model::Tcp { tcp, .. } = &flow.model else { continue };
+        let pause = flow.follows.as_ref().filter(|_| !found.is_empty()).map(|own| own.pause);
+        let first = found.len();
+        found.extend(tcp.exchanges.iter().map(|exchange| (*exchange, false)));
+        if let Some((exchange, connects)) = found.get_mut(first)
+            && let Some(pause) = pause
+        {
+            (exchange.after, *connects) = (exchange.after.plus(pause), true);
+        }
+    }
+    found.truncate(EXCHANGES_MAX);
+    found
 }
 
 /// Writes what no key says.
@@ -164,18 +209,24 @@ fn transport(text: &mut String, flow: &FlowOf, tcp: &Tcp) {
     line(text, "nagle = ", "false");
 }
 
-fn conversation(text: &mut String, exchanges: &[Exchange], source_is_client: bool) {
+fn conversation(text: &mut String, exchanges: &[(Exchange, bool)], source_is_client: bool) {
     line(text, "client = ", if source_is_client { "\"src\"" } else { "\"dst\"" });
     text.push_str("conversation = [\n");
-    for exchange in exchanges.iter().take(EXCHANGES_MAX) {
+    for (exchange, connects) in exchanges.iter().take(EXCHANGES_MAX) {
         text.push_str("  { ");
         let mut comma = "";
         let mut put = |key: &str, value: String| {
             write!(text, "{comma}{key} = {value}").expect("text grows");
             comma = ", ";
         };
+        if *connects {
+            put("connect", "true".to_owned());
+        }
         if exchange.after > Duration::ZERO {
             put("after", quoted_time(exchange.after));
+        }
+        if exchange.every > Duration::ZERO {
+            put("every", quoted_time(exchange.every));
         }
         if exchange.up > 0 {
             put("up", exchange.up.to_string());
@@ -223,6 +274,10 @@ fn head(text: &mut String, flow: &FlowOf, kind: &str) {
 }
 
 fn source(text: &mut String, flow: &FlowOf, kind: &str) {
+    source_from(text, flow, kind, flow.start);
+}
+
+fn source_from(text: &mut String, flow: &FlowOf, kind: &str, start: Duration) {
     line(text, "[[source]]\nname = ", &quoted(&flow.name));
     line(text, "kind = ", &quoted(kind));
     line(text, "src = ", &quoted(&flow.source.ip().to_string()));
@@ -243,7 +298,7 @@ fn source(text: &mut String, flow: &FlowOf, kind: &str) {
     if flow.vlan != 0 {
         line(text, "vlan = ", &flow.vlan.to_string());
     }
-    line(text, "start = ", &quoted_time(flow.start));
+    line(text, "start = ", &quoted_time(start));
 }
 
 /// Returns an address that differs in the last bit.
@@ -260,6 +315,8 @@ const TAIL: Duration = Duration::from_secs(5);
 const ROUND_TRIP_UNKNOWN: Duration = Duration::from_millis(50);
 /// Of a receiver whose handshake was not seen: Linux's.
 const WINDOW_UNKNOWN: (u64, u64) = (65_535, 6 << 20);
+/// More is no loss by chance.
+const LOSS_MAX: f64 = 0.5;
 /// The limits of the keys.
 const WINDOW_MIN: u64 = 1;
 const WINDOW_MAX: u64 = 256 << 20;

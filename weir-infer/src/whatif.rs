@@ -4,7 +4,9 @@
 //! its flows, and has [`weir_sim::whatif`] simulate the policies. Invariant: every policy meets the
 //! same scenario.
 
+use crate::beyond::Beyond;
 use crate::observed::observe;
+use crate::uncertain::vary;
 use crate::{Inferred, Input};
 use std::io;
 use std::path::Path;
@@ -52,21 +54,27 @@ pub fn ask(
     let mut policies = trial.policies.iter().map(under).collect::<Result<Vec<_>, _>>()?;
     let first = policies.first().ok_or("name the policies to try")?;
     let observed = observe(again, inferred, &first.scenario);
-    policies.iter_mut().for_each(|under| observed.extend(&mut under.scenario));
+    let beyond = Beyond::new(&observed, &first.scenario);
+    policies.iter_mut().for_each(|under| beyond.extend(&mut under.scenario, 0));
     let question = Question {
         policies: &policies,
         captured: &observed.tallies,
         span: inferred.duration,
         replications: trial.replications,
         threads: trial.threads,
+        vary: &|scenario, replication| {
+            beyond.extend(scenario, replication);
+            vary(inferred, scenario, replication);
+        },
     };
     let mut whatif = whatif::ask(&question, stop, done).map_err(|error| error.to_string())?;
     whatif.notes.clone_from(&inferred.notes);
-    let cut = observed.is_cut.iter().filter(|is_cut| **is_cut).count();
+    let cut = observed.ends.iter().flatten().filter(|end| end.is_cut).count();
     if cut > 0 {
-        whatif
-            .notes
-            .push(format!("{cut} objects that the end of the capture cut go on without end"));
+        whatif.notes.push(format!(
+            "{cut} objects are cut by the end of the capture: they count as long as longer ones of \
+             the same server, or without end"
+        ));
     }
     if !observed.has_delays {
         whatif.notes.push(

@@ -2,14 +2,15 @@
 //!
 //! A plan is a list of [`Exchange`]s. The client opens the connection, waits, and sends a request;
 //! the server responds once the request has arrived whole; the client waits for all of the
-//! response, and then for the pause before the next exchange. Whatever carries the bytes is told
-//! nothing of this: it writes what [`Talk::next`] returns, and reports what was read. Invariant:
-//! one exchange is under way at a time, so a read never holds bytes of two of them.
+//! response, and then for the pause before the next exchange, which may be on a connection of its
+//! own. Whatever carries the bytes is told nothing of this: it writes what [`Talk::next`] returns,
+//! reports what was read, and connects again when [`Talk::reopens`] says so. Invariant: one exchange
+//! is under way at a time, so a read never holds bytes of two of them.
 
 use std::sync::Arc;
 use weir_core::units::{Duration, Instant};
 
-/// The exchanges of one connection.
+/// The exchanges of one connection, or of several in turn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Conversation {
     /// The end that opens the connection and sends the requests.
@@ -33,6 +34,10 @@ pub enum Client {
 pub struct Exchange {
     /// From the end of the exchange before it, or from the open connection.
     pub after: Duration,
+    /// At least so long after the beginning of the exchange before it, as a player fetches chunks.
+    pub every: Duration,
+    /// Whether the client closes the connection before it, and opens another one after the pause.
+    pub connect: bool,
     /// Bytes of the request; without any, the server sends unasked.
     pub up: u64,
     /// For how long the server has the whole request before it responds.
@@ -65,6 +70,8 @@ pub(crate) struct Talk {
     /// The number of the present exchange.
     place: usize,
     state: State,
+    /// The number of the first exchange on the present connection.
+    first: usize,
     /// When the first byte of the present exchange was written.
     began: Instant,
     /// No exchange begins any more.
@@ -94,13 +101,18 @@ enum State {
     Responding(u64),
     /// All exchanges have ended; the client closes the connection.
     Over,
+    /// The client closes the connection, and opens another one after so much time.
+    Leaving(Duration),
+    /// It has closed it.
+    Reopening(Duration),
     Closed,
 }
 
 impl Talk {
     pub fn new(plan: &Conversation) -> Self {
         let plan = plan.clone();
-        Self { plan, place: 0, state: State::Opening, began: Instant::ZERO, stopped: false }
+        let (state, began) = (State::Opening, Instant::ZERO);
+        Self { plan, place: 0, state, first: 0, began, stopped: false }
     }
 
     /// Returns where the client is.
@@ -119,15 +131,38 @@ impl Talk {
     /// The client knows that the connection is open.
     pub fn open(&mut self, now: Instant) {
         if self.is_opening() {
-            self.pause(now);
+            let is_first = self.place == 0 && !self.stopped;
+            let after = if is_first { self.exchange().after } else { Duration::ZERO };
+            self.state = State::Pausing(now.after(after));
+        }
+    }
+
+    /// Returns after how long another connection is to be opened, if the present one is left.
+    pub fn reopens(&self) -> Option<Duration> {
+        match self.state {
+            State::Leaving(pause) | State::Reopening(pause) if !self.stopped => Some(pause),
+            _ => None,
+        }
+    }
+
+    /// Another connection is opened in place of the present one, or of one that did not come to be.
+    pub fn reopen(&mut self) {
+        if self.reopens().is_some() {
+            self.first = self.place;
+        }
+        (self.place, self.state) = (self.first, State::Opening);
+        if self.stopped {
+            self.state = State::Over;
         }
     }
 
     /// Lets no other exchange begin.
     pub fn stop(&mut self) {
         self.stopped = true;
-        if matches!(self.state, State::Opening | State::Pausing(_)) {
-            self.state = State::Over;
+        match self.state {
+            State::Opening | State::Pausing(_) | State::Leaving(_) => self.state = State::Over,
+            State::Reopening(_) => self.state = State::Closed,
+            _ => {}
         }
     }
 
@@ -173,6 +208,10 @@ impl Talk {
                 self.state = State::Closed;
                 Some(Deed::Close)
             }
+            State::Leaving(pause) => {
+                self.state = State::Reopening(pause);
+                Some(Deed::Close)
+            }
             _ => None,
         }
     }
@@ -183,7 +222,7 @@ impl Talk {
         match self.state {
             State::Pausing(at) if is_client == (self.exchange().up > 0) => Some(at),
             State::Serving(at) if !is_client => Some(at),
-            State::Over if is_client => Some(Instant::ZERO),
+            State::Over | State::Leaving(_) if is_client => Some(Instant::ZERO),
             _ => None,
         }
     }
@@ -194,14 +233,12 @@ impl Talk {
 
     fn end(&mut self, now: Instant) -> Duration {
         self.place += 1;
-        self.pause(now);
-        now.since(self.began)
-    }
-
-    /// Begins the pause before the present exchange, if there is one.
-    fn pause(&mut self, now: Instant) {
         let next = self.plan.exchanges.get(self.place).filter(|_| !self.stopped);
-        self.state = next.map_or(State::Over, |next| State::Pausing(now.after(next.after)));
+        self.state = next.map_or(State::Over, |next| {
+            let at = now.after(next.after).max(self.began.after(next.every));
+            if next.connect { State::Leaving(at.since(now)) } else { State::Pausing(at) }
+        });
+        now.since(self.began)
     }
 }
 
@@ -223,6 +260,7 @@ mod tests {
             up,
             wait: millis(wait),
             down,
+            ..Exchange::default()
         });
         let mut talk = Talk::new(&Conversation { client, exchanges: rows.collect() });
         let mut flying: Vec<(u64, Side, u64)> = Vec::new();
@@ -273,6 +311,40 @@ mod tests {
             assert_eq!(play(Client::Source, exchanges), *from_source);
             assert_eq!(play(Client::Destination, exchanges), *from_destination);
         }
+    }
+
+    /// Ends exchanges that take so many milliseconds each; returns when each began.
+    fn begun(exchanges: &[Exchange], took: u64) -> String {
+        let plan = Conversation { client: Client::Source, exchanges: exchanges.into() };
+        let (mut talk, mut now) = (Talk::new(&plan), Instant::ZERO);
+        let mut told = String::new();
+        talk.open(now);
+        for _ in exchanges {
+            if let Some(pause) = talk.reopens() {
+                assert_eq!(talk.next(now, Side::Sender), Some(Deed::Close));
+                now = now.after(pause);
+                talk.reopen();
+                talk.open(now);
+                told += "c";
+            }
+            now = talk.due(Side::Sender).expect("the client goes on");
+            told += &format!("{} ", now.as_nanos() / 1_000_000);
+            assert_eq!(talk.next(now, Side::Sender), Some(Deed::Write(1)));
+            now = now.after(Duration::from_millis(took));
+            talk.read(now, Side::Receiver, 1);
+        }
+        told
+    }
+
+    #[test]
+    fn a_player_keeps_its_period_and_a_reader_its_pause() {
+        let millis = Duration::from_millis;
+        let next = Exchange { up: 1, ..Exchange::default() };
+        let player = [Exchange { every: millis(100), ..next }; 3];
+        assert_eq!(begun(&player, 30), "0 100 200 ");
+        assert_eq!(begun(&player, 130), "0 130 260 ");
+        let reader = [Exchange { after: millis(50), connect: true, ..next }; 3];
+        assert_eq!(begun(&[&[next][..], &reader[1..]].concat(), 30), "0 c80 c160 ");
     }
 
     #[test]

@@ -335,7 +335,10 @@ impl Transport for Connection {
     }
 
     fn think(&mut self, took: Duration) -> Option<Duration> {
-        self.transfers.pause(self.turn, took)
+        match &self.talking {
+            Some(talking) => talking.reopens(),
+            None => self.transfers.pause(self.turn, took),
+        }
     }
 
     fn wakes(&mut self, side: Side, at: Instant) -> bool {

@@ -37,7 +37,7 @@ use weir_core::link::{Arrival, LinkPlan, Packet};
 use weir_core::packet::{Addresses, FlowKey, Headers, Protocol};
 use weir_core::parameter::BuildError;
 use weir_core::sched::Kin;
-use weir_core::units::{Duration, Instant};
+use weir_core::units::{Duration, Instant, Share};
 use weir_trace::drive::Drive;
 use weir_trace::explain::Explained;
 
@@ -255,6 +255,8 @@ struct State<'a> {
     link: LinkMeter,
     /// The bottleneck behind the link.
     behind: Option<Box<RunningBehind>>,
+    /// What sources lose behind the link, if one does.
+    losses: Option<Box<Losses>>,
     delay: Duration,
     window: Interval,
     counting: bool,
@@ -304,6 +306,7 @@ impl<'a> Run<'a> {
                 detailed: Detailed::new(&scenario.sources, &scenario.classifier, |it| it),
                 link: LinkMeter::new(leaves, window),
                 behind: behind(scenario, window),
+                losses: Losses::of(scenario).map(Box::new),
                 delay: scenario.delay,
                 window,
                 counting: false,
@@ -755,7 +758,7 @@ impl State<'_> {
         (flight, Some(received_at))
     }
 
-    /// Returns when a packet that left is received; `None` if the bottleneck behind drops it.
+    /// Returns when a packet that left is received; `None` if it is lost behind the link.
     #[inline(always)]
     fn passage(&mut self, departure: &Departure, flight: Flight) -> Option<Instant> {
         let sent = match &mut self.behind {
@@ -764,6 +767,11 @@ impl State<'_> {
                 behind.pass(departure.finished, flight.length, flight.source as usize)?
             }
         };
+        if let Some(losses) = &mut self.losses
+            && losses.loses(flight.source as usize)
+        {
+            return None;
+        }
         Some(sent.after(self.delay))
     }
 
@@ -815,6 +823,29 @@ impl SourceMeter {
 
 /// The lanes of a connection's packets by their codepoint of ECN, which rules may ask for.
 type MarkedLanes = [Lane; 4];
+
+/// The chance losses of sources behind the link.
+#[derive(Debug)]
+struct Losses(Vec<Option<(Random, u64)>>);
+
+impl Losses {
+    /// `None` if no source loses packets.
+    fn of(scenario: &Scenario) -> Option<Self> {
+        let of = |source: &Source| {
+            let loss = source.traffic.tcp().map(|tcp| tcp.loss).filter(|loss| loss.ppb() > 0)?;
+            let random = Random::stream(scenario.seed, &format!("losses of {}", source.name));
+            Some((random, u64::from(loss.ppb())))
+        };
+        let losses: Vec<_> = scenario.sources.iter().map(of).collect();
+        losses.iter().any(Option::is_some).then_some(Self(losses))
+    }
+
+    /// Returns whether the next packet of a source is lost.
+    fn loses(&mut self, source: usize) -> bool {
+        let own = self.0[source].as_mut();
+        own.is_some_and(|(random, ppb)| random.below(u64::from(Share::WHOLE.ppb())) < *ppb)
+    }
+}
 
 /// The bottleneck of a scenario, in operation.
 fn behind(scenario: &Scenario, window: Interval) -> Option<Box<RunningBehind>> {

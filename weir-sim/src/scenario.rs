@@ -231,6 +231,8 @@ pub struct Tcp {
     pub conversation: Option<Conversation>,
     /// How long packets travel that come back; nothing else is on their way.
     pub return_delay: Duration,
+    /// The part of the sender's packets that is lost by chance, behind the link.
+    pub loss: Share,
 }
 
 /// A QUIC connection, or one after another: one stream of one side. All that is not here is as in
@@ -516,8 +518,13 @@ impl Default for Tcp {
             window_scale: None,
             ..linux
         };
-        let plain =
-            Self { config, transfer: None, conversation: None, return_delay: Duration::ZERO };
+        let plain = Self {
+            config,
+            transfer: None,
+            conversation: None,
+            return_delay: Duration::ZERO,
+            loss: Share::default(),
+        };
         plain.with_window(WINDOW_DEFAULT)
     }
 }

@@ -195,6 +195,9 @@ impl Transport for Connection {
         self.did.begun += 1;
         let [sender, receiver] = &mut self.hosts;
         self.did.add(&sender.endpoint.take_report(now), &receiver.endpoint.take_report(now));
+        if let Some(talk) = &mut self.talk {
+            talk.reopen();
+        }
         let client = self.talk.as_ref().map_or(Side::Sender, Talk::client);
         for side in [client, client.other()] {
             let (host, config) = (&mut self.hosts[side as usize], Arc::clone(&self.config));
@@ -223,7 +226,10 @@ impl Transport for Connection {
     }
 
     fn think(&mut self, took: Duration) -> Option<Duration> {
-        self.transfers.pause(self.turn, took)
+        match &self.talk {
+            Some(talk) => talk.reopens(),
+            None => self.transfers.pause(self.turn, took),
+        }
     }
 
     fn wakes(&mut self, side: Side, at: Instant) -> bool {

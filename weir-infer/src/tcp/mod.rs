@@ -8,6 +8,7 @@ mod acking;
 mod dialogue;
 mod family;
 mod flight;
+mod period;
 mod stream;
 mod view;
 
@@ -34,7 +35,7 @@ pub struct Connection {
 }
 
 /// The exchanges, the hosts and the path of a connection of TCP.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Tcp {
     /// Requests and responses in turn.
     pub exchanges: Vec<Exchange>,
@@ -62,8 +63,13 @@ pub struct Tcp {
     pub control: Control,
     /// The segments of the sender that were sent again.
     pub repeats: Losses,
+    /// The part of packets that is lost behind the last point, over all connections to the host.
+    pub path_loss: f64,
     /// The cause that held the sender back most.
     pub limit: Limit,
+    /// When the last byte of the last exchange passed the point next to its receiver.
+    #[serde(skip)]
+    pub heard: Option<Instant>,
 }
 
 /// The round trip of a path without the queue of the link.
@@ -117,8 +123,12 @@ pub struct Losses {
     pub between: u64,
     /// Segments sent again that had passed the point, or the last of two.
     pub behind: u64,
+    /// Of those behind, the ones that the receiver waited for.
+    pub awaited: u64,
     /// Segments sent again that had been acknowledged.
     pub needless: u64,
+    /// All segments with data that passed the last point.
+    pub of: u64,
     /// Recoveries: one may repair many losses.
     pub recoveries: u32,
     /// Recoveries that left little of the window.
@@ -235,7 +245,8 @@ impl Connection {
             sender,
             segment,
             mss: self.mss(),
-            initial_window: from.first_flight(),
+            // What is first seen of an open connection is no first window.
+            initial_window: from.first_flight().filter(|_| self.has_syn),
             window: to.shift().and_then(|shift| {
                 let (first, most) = to.windows?;
                 Some((u64::from(first) << shift, u64::from(most) << shift))
@@ -249,11 +260,17 @@ impl Connection {
                 before: again.before,
                 between,
                 behind,
+                awaited: if has_two { far.awaited } else { again.awaited },
                 needless,
+                of: if has_two { to.received.segments } else { from.sent.segments },
                 recoveries,
                 timeouts,
             },
+            path_loss: 0.0,
             limit: self.limit(from, &exchanges),
+            heard: exchanges
+                .last()
+                .and_then(|last| if last.down > 0 { client } else { server }.received.last_new),
             exchanges,
         }
     }

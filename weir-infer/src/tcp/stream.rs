@@ -34,6 +34,9 @@ pub struct Stream {
 pub struct Repeats {
     /// The bytes had passed, and were lost behind the point, or the sender believed so.
     pub behind: u64,
+    /// Of those, the ones that the receiver waited for: a sender that gives all up after a timeout
+    /// sends much again that had only been late.
+    pub awaited: u64,
     /// The bytes had not passed: they were lost before the point.
     pub before: u64,
     /// The bytes had not passed, and came so soon that they were only overtaken.
@@ -127,6 +130,7 @@ impl Stream {
             }
             None => {
                 self.again.behind += 1;
+                self.again.awaited += u64::from(from == known.acked);
                 Progress::Again(to)
             }
         }
@@ -193,7 +197,7 @@ mod tests {
         let overtaken = Repeats { overtaken: 1, ..none };
         check(0, &hole(3), &[New(0, 1000), New(2000, 3000), Late], overtaken);
         let twice = [(0, 0, 1000), (40, 0, 1000)];
-        check(0, &twice, &[New(0, 1000), Again(1000)], Repeats { behind: 1, ..none });
+        check(0, &twice, &[New(0, 1000), Again(1000)], Repeats { behind: 1, awaited: 1, ..none });
         check(1000, &twice, &[New(0, 1000), Late], Repeats { needless: 1, ..none });
         // Half of it is new; a keep-alive; a number from nowhere.
         check(0, &[(0, 0, 1000), (9, 500, 1000)], &[New(0, 1000), New(1000, 1500)], none);

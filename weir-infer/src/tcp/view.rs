@@ -96,6 +96,8 @@ pub struct Mark {
     pub gap: Duration,
     /// The event that it waited for.
     pub cause: Cause,
+    /// When it was.
+    pub at: Instant,
 }
 
 /// The event before a host began to speak.
@@ -338,7 +340,7 @@ impl View {
         let Some((cause, gap)) = found else { return };
         self.heard = self.heard.max(heard);
         if self.marks.len() < MARKS_MAX {
-            self.marks.push(Mark { offset: from, received: heard, gap, cause });
+            self.marks.push(Mark { offset: from, received: heard, gap, cause, at });
         } else {
             self.marks_lost += 1;
         }

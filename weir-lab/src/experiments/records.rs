@@ -86,7 +86,7 @@ fn identical(
             let writing = scope.spawn(|| {
                 // Queues are full by then, so that the state matters with which it begins.
                 thread::sleep(setup.warmup);
-                write(board, &head_of(text), &is_over)
+                write(session(board), &head_of(text), &is_over)
             });
             let measured = rig::measure(&setup, testbed, both_on(rig::cpus().1));
             is_over.store(true, Ordering::Relaxed);
@@ -111,9 +111,21 @@ fn identical(
     Ok(Row::off(subject, (measured, "identical".to_owned()), wrong, 0.0))
 }
 
+/// Begins to record a bridge, and returns once its loop does.
+pub(super) fn begin(board: &Board) -> Session {
+    let session = session(board);
+    while !session.has_begun() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    session
+}
+
+fn session(board: &Board) -> Session {
+    Session::begin([(&board.recording, 2)])
+}
+
 /// Writes a record of a bridge until it is over.
-pub(super) fn write(board: &Board, head: &Head, is_over: &AtomicBool) -> Vec<u8> {
-    let mut session = Session::begin([(&board.recording, 2)]);
+pub(super) fn write(mut session: Session, head: &Head, is_over: &AtomicBool) -> Vec<u8> {
     let writer = RecordWriter::new(Vec::new(), head);
     let mut writer = writer.expect("memory takes all");
     let end = loop {
@@ -235,7 +247,7 @@ fn pair(board: &Board, text: &str, part: Duration) -> Pair {
     let off = worked(board, part);
     let is_over = AtomicBool::new(false);
     let (on, bytes) = thread::scope(|scope| {
-        let writing = scope.spawn(|| write(board, &head_of(text), &is_over));
+        let writing = scope.spawn(|| write(session(board), &head_of(text), &is_over));
         let on = worked(board, part);
         is_over.store(true, Ordering::Relaxed);
         (on, writing.join().expect("the writer does not panic"))

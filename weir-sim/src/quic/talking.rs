@@ -12,9 +12,7 @@ use weir_core::units::{Duration, Instant};
 
 /// A conversation in progress, and the streams that carry it.
 pub(super) struct Talking {
-    plan: Conversation,
     talk: Talk,
-    stopped: bool,
     /// By the host that writes.
     streams: [Stream; 2],
 }
@@ -32,8 +30,7 @@ struct Stream {
 
 impl Talking {
     pub fn new(plan: &Conversation) -> Self {
-        let talk = Talk::new(plan);
-        Self { plan: plan.clone(), talk, stopped: false, streams: [Stream::default(); 2] }
+        Self { talk: Talk::new(plan), streams: [Stream::default(); 2] }
     }
 
     /// Returns where the client is.
@@ -43,16 +40,18 @@ impl Talking {
 
     /// Lets no other exchange begin.
     pub fn stop(&mut self) {
-        self.stopped = true;
         self.talk.stop();
     }
 
-    /// Begins the conversation anew, on a new connection.
+    /// Goes on with a new connection, which begins the exchanges of one anew that failed.
     pub fn restart(&mut self) {
-        *self = Self { stopped: self.stopped, ..Self::new(&self.plan.clone()) };
-        if self.stopped {
-            self.talk.stop();
-        }
+        self.talk.reopen();
+        self.streams = [Stream::default(); 2];
+    }
+
+    /// Returns after how long another connection is to be opened, if the present one is left.
+    pub fn reopens(&self) -> Option<Duration> {
+        self.talk.reopens()
     }
 }
 

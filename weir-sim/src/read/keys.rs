@@ -258,6 +258,12 @@ pub(crate) const TCP: &[Key] = &[
         "Whether each segment carries a timestamp of 12 bytes; Linux: true.",
     ),
     key("return_delay", TIME, "0 s", "How long acknowledgements travel; not in a network."),
+    key(
+        "loss",
+        SHARE,
+        "0 %",
+        "The part of its packets that is lost behind the link, by chance; not in a network.",
+    ),
 ];
 /// Connections over QUIC.
 pub(crate) const QUIC: &[Key] = &[
@@ -303,6 +309,8 @@ const CONVERSATION: &[Key] = &[
 ];
 const EXCHANGE: &[Key] = &[
     key("after", TIME, "0 s", "From the end of the exchange before, or from the open connection."),
+    key("every", TIME, "0 s", "At least so long after the beginning of the exchange before."),
+    key("connect", Values::Flag, "false", "Whether it has a new connection, opened after `after`."),
     key("up", Values::Number(0, AMOUNT_MAX), "0", "Bytes of the request; 0 if the server begins."),
     key("wait", TIME, "0 s", "How long the server takes to respond."),
     key("down", Values::Number(0, AMOUNT_MAX), "0", "Bytes of the response; 0 if there is none."),

@@ -7,7 +7,7 @@ use crate::scenario::{
     Congestion, INITIAL_SEGMENTS_MAX, InitialWindow, Mtu, Profile, RTO_MIN_RFC6298, SlowStart, Tcp,
     Transfer, WINDOW_MAX,
 };
-use weir_core::units::{Bytes, Dimension, Duration, Quantity};
+use weir_core::units::{Bytes, Dimension, Duration, Quantity, Share};
 use weir_policy::codes as common;
 use weir_policy::finding::Report;
 use weir_policy::reader::{Node, Table};
@@ -70,10 +70,18 @@ fn exchange(node: &Node<'_>, report: &mut Report) -> Option<Exchange> {
     let mut row = row.named("a row of `conversation`").with_keys(keys::EXCHANGES);
     let amount = |row: &mut Table<'_>, key, report: &mut Report| row.value::<u64>(key, report);
     let (up, down) = (amount(&mut row, "up", report), amount(&mut row, "down", report));
-    let (after, wait) =
-        (row.value_by("after", report, bounded), row.value_by("wait", report, bounded));
+    let [after, every, wait] =
+        ["after", "every", "wait"].map(|key| row.value_by(key, report, bounded));
+    let connect = row.value("connect", report);
     row.finish(report);
-    let exchange = Exchange { after: after?, up: up?, wait: wait?, down: down? };
+    let exchange = Exchange {
+        after: after?,
+        every: every?,
+        connect: connect?,
+        up: up?,
+        wait: wait?,
+        down: down?,
+    };
     if exchange.up == 0 && exchange.down == 0 {
         let cure = "write how many bytes the client sends `up` or gets `down`";
         report.push(node.draft(&common::OUT_OF_RANGE, "exchanges nothing").cure(cure));
@@ -240,7 +248,7 @@ fn receiver(tcp: &mut Tcp, table: &mut Table<'_>, report: &mut Report) -> Option
     Some(())
 }
 
-/// Reads `mtu`, `mss` and `return_delay`.
+/// Reads `mtu`, `mss`, `return_delay` and `loss`.
 fn path(
     tcp: &mut Tcp,
     mtu_there: Option<Mtu>,
@@ -250,14 +258,18 @@ fn path(
     let mtu = read_or(table.field("mtu"), mtu_there.unwrap_or(tcp.mtu()), report, mtu);
     let rule = table.word("mss", report);
     // In a network acknowledgements travel as packets do.
-    let return_delay = match mtu_there {
-        None => table.value_by("return_delay", report, bounded),
-        Some(_) => Some(Duration::ZERO),
+    let (return_delay, loss) = match mtu_there {
+        None => (table.value_by("return_delay", report, bounded), loss(table, report)),
+        Some(_) => (Some(Duration::ZERO), Some(Share::default())),
     };
     let mtu = if rule? == "bsd" { mtu?.with_bsd_segments() } else { mtu? };
     tcp.config.mtu = mtu.get();
-    tcp.return_delay = return_delay?;
+    (tcp.return_delay, tcp.loss) = (return_delay?, loss?);
     Some(())
+}
+
+fn loss(table: &mut Table<'_>, report: &mut Report) -> Option<Share> {
+    table.field("loss").map_or(Some(Share::default()), |node| node.share(report))
 }
 
 pub(super) fn initial_window(node: &Node<'_>, report: &mut Report) -> Option<InitialWindow> {

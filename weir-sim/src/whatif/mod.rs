@@ -2,11 +2,12 @@
 //! to trust the answer.
 //!
 //! The scenario says what the applications of a capture wanted. [`ask`] runs it under the policy
-//! that was in force: where that differs from the capture, the model errs, and by so much its
-//! answers for other policies may err, too. Groups of flows are those of the policy that was in
-//! force, and stay the same flows under every policy. Invariant: no answer without an error bar,
-//! and no error bar below what the simulation of the known case had.
+//! that was in force: where that differs from the capture, the model errs, and its answers for
+//! other policies may err as much, too ([`bar`]). Groups of flows are those of the policy that was
+//! in force, and stay the same flows under every policy. Invariant: no answer without an error bar,
+//! and no error bar below the error of the known case.
 
+mod bar;
 mod quality;
 mod report;
 mod tally;
@@ -16,12 +17,13 @@ pub use tally::{Figures, Measure, Tally, figures};
 
 use crate::replicate::{self, Estimate};
 use crate::run::{RunError, run_watched};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Traffic};
 use crate::timeline::{Timelines, Tracks};
 use crate::watch::{Fate, Watch};
+use bar::Pool;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use tally::seconds;
+use tally::{Spread, seconds, spread};
 use weir_core::packet::Protocol;
 use weir_core::units::{Bytes, Duration, Instant};
 
@@ -35,7 +37,6 @@ pub struct Under {
 }
 
 /// A question.
-#[derive(Debug)]
 pub struct Question<'a> {
     /// The policy that was in force, and then the others; all have the same sources.
     pub policies: &'a [Under],
@@ -47,6 +48,9 @@ pub struct Question<'a> {
     pub replications: usize,
     /// Runs at the same time.
     pub threads: usize,
+    /// Changes in a scenario what inference does not know for sure, for the replication of this
+    /// number, from 1 on.
+    pub vary: &'a (dyn Fn(&mut Scenario, usize) + Sync),
 }
 
 /// The tallies of all sources in a run.
@@ -68,7 +72,7 @@ pub fn ask(
         if stop.load(Ordering::Relaxed) {
             return Err(AskError::Stopped);
         }
-        let scenario = varied(&question.policies[place / each].scenario, place % each);
+        let scenario = varied(question, place / each, place % each);
         let ran = simulate(&scenario, question.captured).map_err(AskError::Run);
         done(ended.fetch_add(1, Ordering::Relaxed) + 1);
         ran
@@ -108,12 +112,21 @@ pub fn tracks(policies: &[Under], threads: usize) -> Result<Vec<Tracks>, RunErro
 
 /// Returns the scenario of a replication. Nothing in an inferred scenario is drawn, so later ones
 /// move the starts of sources a little: what differs then is chance.
-fn varied(scenario: &Scenario, replication: usize) -> Scenario {
-    let mut varied = scenario.clone();
+fn varied(question: &Question<'_>, policy: usize, replication: usize) -> Scenario {
+    let mut varied = question.policies[policy].scenario.clone();
     if replication > 0 {
-        varied.seed = scenario.seed.wrapping_add(replication as u64);
+        varied.seed = varied.seed.wrapping_add(replication as u64);
         varied.jitter.start = varied.jitter.start.max(START_JITTER);
         varied.jitter.processing = varied.jitter.processing.max(PROCESSING_JITTER);
+        // On average hosts answer as fast as before.
+        for source in &mut varied.sources {
+            if let Traffic::Tcp(tcp) = &mut source.traffic {
+                let nanos = tcp.return_delay.as_nanos();
+                let sooner = nanos.saturating_sub(PROCESSING_JITTER.as_nanos() / 2);
+                tcp.return_delay = Duration::from_nanos(sooner);
+            }
+        }
+        (question.vary)(&mut varied, replication);
     }
     varied
 }
@@ -155,6 +168,8 @@ struct Members {
     by: &'static str,
     name: String,
     flows: Vec<usize>,
+    /// Whether one of them reacts to what becomes of its packets.
+    reacts: bool,
 }
 
 /// Returns the groups of flows: each class of the policy that was in force, each host, each
@@ -176,7 +191,12 @@ fn groups(scenario: &Scenario) -> Vec<Members> {
         }
     }
     let members = found.into_iter();
-    members.map(|((by, name), flows)| Members { by: BY[by], name, flows }).collect()
+    let reacts = |flow: &usize| scenario.sources[*flow].traffic.connects();
+    let members = members.map(|((by, name), flows)| {
+        let reacts = flows.iter().any(reacts);
+        Members { by: BY[by], name, flows, reacts }
+    });
+    members.collect()
 }
 
 /// Returns the protocol and the port of the server, which is the smaller one.
@@ -201,6 +221,8 @@ fn answer(question: &Question<'_>, runs: &[&[Run]]) -> WhatIf {
         let flows: Vec<&Tally> = flows.iter().map(|&at| &run[at]).collect();
         figures(&flows, question.span)
     };
+    let spread_of =
+        |run: &Run, flows: &[usize]| spread(&flows.iter().map(|&at| &run[at]).collect::<Vec<_>>());
     let captured: Run = question.captured.to_vec();
     let measured: Vec<Measured> = members
         .iter()
@@ -210,15 +232,22 @@ fn answer(question: &Question<'_>, runs: &[&[Run]]) -> WhatIf {
                 .iter()
                 .map(|all| all.iter().map(|run| of(run, &group.flows)).collect())
                 .collect(),
+            spreads: (
+                spread_of(&captured, &group.flows),
+                runs[0].iter().map(|run| spread_of(run, &group.flows)).collect(),
+            ),
         })
         .collect();
-    let typical = typical_errors(&members, &measured);
+    let count = |by| members.iter().filter(|group| group.by == by).count();
+    let pooled = members.iter().zip(&measured).filter(|row| POOLED.contains(&row.0.by));
+    let pooled = pooled.map(|(group, measured)| (measured, group.reacts));
+    let pool = Pool::of(pooled, POOLED.map(count).into_iter().max().unwrap_or(0));
     let names: Vec<&str> = question.policies.iter().map(|under| under.policy.as_str()).collect();
     let groups = members.iter().zip(&measured).map(|(group, measured)| Group {
         by: group.by,
         name: group.name.clone(),
         flows: group.flows.len(),
-        rows: rows(measured, &typical, &names),
+        rows: rows(measured, (&pool, group.reacts), &names),
     });
     WhatIf {
         scenario: was.scenario.name.clone(),
@@ -237,6 +266,8 @@ fn answer(question: &Question<'_>, runs: &[&[Run]]) -> WhatIf {
 struct Measured {
     captured: Figures,
     runs: Vec<Vec<Figures>>,
+    /// Of the capture, and of the runs under the policy that was in force.
+    spreads: (Spread, Vec<Spread>),
 }
 
 impl Measured {
@@ -253,28 +284,49 @@ impl Measured {
         let error = (simulated - captured).abs();
         Some(if Measure::ALL[measure].is_relative() { error / captured.max(1e-12) } else { error })
     }
+
+    /// Returns by how much the simulation of the known case is off: in this figure, or in the
+    /// distribution that it is of. A delay that a full queue fixes is right whatever sources do;
+    /// its other quantiles are not.
+    fn misfit(&self, place: usize) -> Option<f64> {
+        let measure = Measure::ALL[place];
+        let own = self.error(place)?;
+        let of = |spread: &'_ Spread| match measure {
+            Measure::DelayP50 | Measure::DelayP99 => spread.delays.clone(),
+            Measure::CompletionP50 | Measure::CompletionP95 => spread.objects.clone(),
+            _ => Vec::new(),
+        };
+        let captured = of(&self.spreads.0);
+        let runs: Vec<Vec<f64>> = self.spreads.1.iter().map(of).collect();
+        if captured.is_empty() || runs.iter().any(Vec::is_empty) {
+            return Some(own);
+        }
+        let least = measure.resolution();
+        let square = |(at, captured): (usize, &f64)| {
+            let mean = runs.iter().map(|run| run[at]).sum::<f64>() / runs.len() as f64;
+            (((mean - captured).abs() - least).max(0.0) / captured.max(least)).powi(2)
+        };
+        let squares: f64 = captured.iter().enumerate().map(square).sum();
+        let excess = own - least / self.captured[place]?.max(least);
+        Some(excess.max((squares / captured.len() as f64).sqrt()))
+    }
 }
 
-/// Returns the median error of each figure over the classes. One class may be right by luck, and is
-/// then no surer than the others.
-fn typical_errors(members: &[Members], measured: &[Measured]) -> Vec<Option<f64>> {
-    let classes = || members.iter().zip(measured).filter(|row| row.0.by == BY[0]);
-    let median = |measure: usize| {
-        let mut errors: Vec<f64> = classes().filter_map(|row| row.1.error(measure)).collect();
-        errors.sort_by(f64::total_cmp);
-        errors.get(errors.len() / 2).copied()
-    };
-    (0..Measure::ALL.len()).map(median).collect()
-}
-
-fn rows(measured: &Measured, typical: &[Option<f64>], names: &[&str]) -> Vec<Row> {
+fn rows(measured: &Measured, (pool, reacts): (&Pool, bool), names: &[&str]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (place, measure) in Measure::ALL.into_iter().enumerate() {
         let Some(base) = measured.estimate(0, place) else { continue };
-        let error = measured.error(place).into_iter().chain(typical[place]).reduce(f64::max);
+        let error = measured.error(place);
+        let misfit = measured.misfit(place);
+        let deviation = misfit.map(|misfit| pool.deviation(place, reacts, misfit));
         let forecast = |policy: usize| {
-            let estimate = measured.estimate(policy, place)?;
-            Some(forecast(measure, (base, estimate), error, names[policy]))
+            let value = measured.estimate(policy, place)?.mean;
+            let scale = if measure.is_relative() { value.abs() } else { 1.0 };
+            let by_model = deviation.map(|deviation| pool.half(deviation) * scale);
+            let by_chance = bar::chance(measured, policy, place).unwrap_or(0.0);
+            let bar = by_model.map(|by_model| by_model.hypot(by_chance).max(measure.resolution()));
+            let verdict = verdict(measure, value - base.mean, bar);
+            Some(Forecast { policy: names[policy].to_owned(), value, bar, verdict })
         };
         rows.push(Row {
             measure,
@@ -287,27 +339,11 @@ fn rows(measured: &Measured, typical: &[Option<f64>], names: &[&str]) -> Vec<Row
     rows
 }
 
-fn forecast(
-    measure: Measure,
-    (base, estimate): (Estimate, Estimate),
-    error: Option<f64>,
-    policy: &str,
-) -> Forecast {
-    let scale = if measure.is_relative() { estimate.mean.abs() } else { 1.0 };
-    let by_model = error.map_or(f64::INFINITY, |error| error * scale);
-    let by_chance = estimate.within.unwrap_or(0.0);
-    let bar = by_model.hypot(by_chance).max(measure.resolution());
-    let difference = estimate.mean - base.mean;
-    let verdict = match difference.abs() > bar {
+fn verdict(measure: Measure, difference: f64, bar: Option<f64>) -> Verdict {
+    match bar.is_some_and(|bar| difference.abs() > bar) {
         false => Verdict::CannotTell,
         true if (difference > 0.0) == measure.more_is_better() => Verdict::Better,
         true => Verdict::Worse,
-    };
-    Forecast {
-        policy: policy.to_owned(),
-        value: estimate.mean,
-        bar: bar.is_finite().then_some(bar),
-        verdict,
     }
 }
 
@@ -355,10 +391,13 @@ impl std::error::Error for AskError {}
 
 /// By which property groups are made; the first is that of tables.
 const BY: [&str; 3] = ["class", "host", "application"];
-/// By how much replications move the starts of sources.
-const START_JITTER: Duration = Duration::from_millis(5);
-/// By how much receivers answer later in replications.
-const PROCESSING_JITTER: Duration = Duration::from_micros(100);
+/// Those over which errors of the known case are pooled.
+const POOLED: [&str; 2] = ["class", "application"];
+/// By how much replications move the starts of sources: nobody does the same thing twice at the
+/// same time.
+const START_JITTER: Duration = Duration::from_millis(20);
+/// By how much hosts answer later or sooner in replications, for their schedulers and interrupts.
+const PROCESSING_JITTER: Duration = Duration::from_millis(1);
 /// A flow with a quarter more or less bytes is not reproduced.
 const BYTES_UNLIKE: f64 = 0.25;
 /// The bytes of a flow that is too small to miss a quarter of.

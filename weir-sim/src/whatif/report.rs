@@ -50,8 +50,8 @@ pub struct Row {
     pub captured: Option<f64>,
     /// The value in the simulation under the policy that was in force.
     pub simulated: f64,
-    /// The error of that simulation, or that of the median class if that is larger: a part of the
-    /// value, of rates, times and delays; otherwise a difference.
+    /// The error of that simulation: a part of the value, of rates, times and delays; otherwise a
+    /// difference.
     pub error: Option<f64>,
     /// The value under each of the other policies.
     pub forecasts: Vec<Forecast>,
@@ -64,7 +64,7 @@ pub struct Forecast {
     pub policy: String,
     /// The mean over the runs.
     pub value: f64,
-    /// The error bar: the true value is expected within this of it. `None` if the capture does not
+    /// The error bar: the true value is within this of it with 90 %. `None` if the capture does not
     /// tell how far to trust the figure.
     pub bar: Option<f64>,
     /// Whether that is better than under the policy that was in force.
@@ -159,8 +159,11 @@ impl fmt::Display for WhatIf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { scenario, was, seconds, flows, replications, .. } = self;
         writeln!(f, "{scenario}: {flows} flows of {seconds:.1} s, captured under {was}")?;
-        writeln!(f, "{replications} runs under each policy; ± is how far the simulation was off")?;
-        writeln!(f, "in the known case, and what differs by chance\n")?;
+        writeln!(
+            f,
+            "{replications} runs under each policy; ± holds 90 % of true values, if other"
+        )?;
+        writeln!(f, "policies err as the known case does and by chance\n")?;
         writeln!(f, "{}", self.table("class").render(false))?;
         for policy in &self.policies {
             writeln!(f, "\n{policy}")?;

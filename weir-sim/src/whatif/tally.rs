@@ -175,6 +175,30 @@ pub fn figures(flows: &[&Tally], span: Duration) -> Figures {
     Measure::ALL.map(by)
 }
 
+/// How delays and completion times of some flows are distributed: their quantiles, in seconds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spread {
+    /// Of delays; without any there are none.
+    pub delays: Vec<f64>,
+    /// Of objects.
+    pub objects: Vec<f64>,
+}
+
+/// Returns how delays and completion times of these flows are distributed.
+pub(super) fn spread(flows: &[&Tally]) -> Spread {
+    let mut delays = Histogram::new();
+    flows.iter().for_each(|flow| delays.merge(&flow.delays));
+    let mut objects: Vec<Duration> = flows.iter().flat_map(|flow| flow.objects.clone()).collect();
+    let delay = |part: f64| seconds(delays.quantile((part * 1e3) as u32).value);
+    Spread {
+        delays: if delays.count() > 0 { QUANTILES.map(delay).to_vec() } else { Vec::new() },
+        objects: QUANTILES.iter().filter_map(|part| quantile(&mut objects, *part)).collect(),
+    }
+}
+
+/// The quantiles that tell a distribution.
+const QUANTILES: [f64; 6] = [0.25, 0.5, 0.75, 0.9, 0.95, 0.99];
+
 /// Returns the value that this part of them does not exceed, in seconds.
 fn quantile(values: &mut [Duration], part: f64) -> Option<f64> {
     values.sort_unstable();

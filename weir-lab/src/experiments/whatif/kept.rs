@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn each_record_has_a_file_of_its_own_that_a_shell_can_name() {
-        let paths = PAIRS.iter().flat_map(|pair| [0, 1].map(|which| path("".as_ref(), pair, which)));
+        let paths =
+            PAIRS.iter().flat_map(|pair| [0, 1].map(|which| path("".as_ref(), pair, which)));
         let names: BTreeSet<String> = paths.map(|path| path.display().to_string()).collect();
         assert_eq!(names.len(), 2 * PAIRS.len());
         let first = "codel-to-fq-codel-20-mbit-s-60-ms-mix-0-6-0-1-0-then.rec";

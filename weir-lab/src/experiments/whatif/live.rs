@@ -54,9 +54,9 @@ pub fn record(pair: &Pair, policy: &str, duration: Duration) -> Result<Vec<u8>, 
         let board = board.expect("the bridge has a board");
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let writing = scope.spawn(|| records::write(board, &head(policy), &is_over));
-            thread::sleep(HEAD_START);
-            let done = traffic(testbed, pair, duration);
+            let session = records::begin(board);
+            let writing = scope.spawn(|| records::write(session, &head(policy), &is_over));
+            let done = traffic(testbed, pair, duration, &is_over);
             is_over.store(true, Ordering::Relaxed);
             let written = writing.join().expect("the writer does not panic");
             done.map(|()| written)
@@ -82,23 +82,31 @@ fn head(policy: &str) -> Head {
     }
 }
 
-/// Runs all applications for so long.
-fn traffic(testbed: &Testbed, pair: &Pair, duration: Duration) -> Result<(), SystemError> {
-    let failed = |cause| SystemError::new("serve by TCP", cause);
-    let listen = |port| testbed.server.run(|| TcpListener::bind((Host::Server.ip4(), port)));
-    let end = Instant::now() + duration;
+/// Runs all applications, and says after so long that the record is over. They go on a little
+/// longer, so that no record has the end of its traffic, which differs from one to the other.
+fn traffic(
+    testbed: &Testbed,
+    pair: &Pair,
+    duration: Duration,
+    is_over: &AtomicBool,
+) -> Result<(), SystemError> {
     let Mix { bulk, web, video, voice, game } = pair.mix;
     let chunk = u64::from(pair.rate) * 125_000 / 5;
     let tasks =
         [(bulk, BULK, Task::Download), (web, WEB, Task::Pages), (video, VIDEO, Task::Film(chunk))];
     let streams = packets(voice, VOICE, (172, 20)).chain(packets(game, GAME, (80, 16)));
+    let listeners = tasks.into_iter().filter(|row| row.0 > 0).map(|(count, port, task)| {
+        Ok((count, port, task, listen(testbed, port, pair.congestion)?))
+    });
+    let listeners = listeners.collect::<Result<Vec<_>, SystemError>>()?;
+    let recorded = Instant::now() + duration;
+    let end = recorded + TAIL;
     thread::scope(|scope| {
-        for (count, port, task) in tasks.into_iter().filter(|row| row.0 > 0) {
-            let listener = listen(port)?.map_err(failed)?;
-            // Connections inherit it.
-            let choice = pair.congestion.as_bytes();
-            SockRef::from(&listener).set_tcp_congestion(choice).map_err(failed)?;
-            listener.set_nonblocking(true).map_err(failed)?;
+        scope.spawn(move || {
+            thread::sleep(recorded.saturating_duration_since(Instant::now()));
+            is_over.store(true, Ordering::Relaxed);
+        });
+        for (count, port, task, listener) in listeners {
             scope.spawn(move || serve(&listener, end));
             let user = move |number| client(testbed, (port, task, number), end);
             (0..count).for_each(|number| drop(scope.spawn(move || user(number))));
@@ -106,8 +114,19 @@ fn traffic(testbed: &Testbed, pair: &Pair, duration: Duration) -> Result<(), Sys
         for (own, length, pace) in streams {
             scope.spawn(move || stream(testbed, own, (length, pace), end));
         }
-        Ok(())
-    })
+    });
+    Ok(())
+}
+
+/// Listens at the server, with this congestion control for all connections.
+fn listen(testbed: &Testbed, port: u16, congestion: &str) -> Result<TcpListener, SystemError> {
+    let failed = |cause| SystemError::new("serve by TCP", cause);
+    let listener = testbed.server.run(|| TcpListener::bind((Host::Server.ip4(), port)))?;
+    let listener = listener.map_err(failed)?;
+    // Connections inherit it.
+    SockRef::from(&listener).set_tcp_congestion(congestion.as_bytes()).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
 }
 
 /// Returns the port, the length and the interval of each of so many streams.
@@ -252,8 +271,8 @@ fn next(state: &mut u64) -> u64 {
 /// The way of requests: fast, with room.
 const FAST: &str = "[link]\nrate = \"1 Gbit/s\"\nscheduler = \"fifo\"\n\n[class.all]\n\
                     default = true\nqueue = { limit = \"4000 packets\" }\n";
-/// From the beginning of the record to that of the traffic.
-const HEAD_START: Duration = Duration::from_millis(200);
+/// How long traffic goes on behind the end of its record.
+const TAIL: Duration = Duration::from_millis(500);
 /// A connection that says nothing for so long is given up.
 const IDLE_MAX: Duration = Duration::from_secs(4);
 const OBJECTS: u32 = 4;

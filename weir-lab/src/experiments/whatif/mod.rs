@@ -160,8 +160,14 @@ fn open_loop(record: &[u8], policy: &Policy) -> Result<Figures, String> {
     let scenario: Scenario = read.plan.ok_or_else(|| first.unwrap_or_default())?;
     let captured = vec![Tally::default(); scenario.sources.len()];
     let policies = [Under { policy: "replay".to_owned(), scenario }];
-    let question =
-        Question { policies: &policies, captured: &captured, span, replications: 1, threads: 1 };
+    let question = Question {
+        policies: &policies,
+        captured: &captured,
+        span,
+        replications: 1,
+        threads: 1,
+        vary: &|_, _| {},
+    };
     let stop = AtomicBool::new(false);
     let whatif = whatif::ask(&question, &stop, &|_| {}).map_err(|error| error.to_string())?;
     Ok(by_application(&whatif, |row| Some(row.simulated)))
