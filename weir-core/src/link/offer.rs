@@ -141,6 +141,9 @@ impl<S: Discipline> Link<S> {
         }
         let was_empty = self.queues.push(leaf, &entry);
         self.queued(now, leaf, &entry, was_empty && !evicted);
+        if let Some(redundant) = self.queues.drop_redundant(leaf) {
+            self.dropped_behind(now, leaf, &redundant, DropReason::Redundant);
+        }
         if let Some(surplus) = self.queues.surplus(leaf) {
             return self.shed(now, leaf, &entry, surplus);
         }
@@ -254,9 +257,20 @@ impl<S: Discipline> Link<S> {
     /// Drops the first packet of a flow of `leaf` other than the leaf's first packet.
     fn drop_from_flow(&mut self, now: Instant, leaf: LeafId, flow: u32, reason: DropReason) {
         let entry = self.queues.evict_from_flow(leaf, flow, reason);
-        self.report_drop(now, leaf, &entry, reason);
+        self.dropped_behind(now, leaf, &entry, reason);
+    }
+
+    /// Reports the drop of a packet of `leaf` that was not its first one.
+    fn dropped_behind(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: &QueueEntry,
+        reason: DropReason,
+    ) {
+        self.report_drop(now, leaf, entry, reason);
         if let Some(explainer) = &mut self.explainer {
-            explainer.dropped_behind(now, leaf, &entry, reason);
+            explainer.dropped_behind(now, leaf, entry, reason);
         }
         self.scheduler.head_changed(self.at(now), leaf, self.queues.head(leaf));
     }

@@ -20,7 +20,7 @@ mod ways;
 pub(super) use codes::TinMap;
 pub(super) use ways::PLACES;
 
-use super::flows::Flow;
+use super::flows::{AckFilter, Flow};
 use super::store::NONE;
 use super::{Candidate, Release};
 use crate::event::DropReason;
@@ -48,6 +48,8 @@ pub(super) struct TinsPlan {
     pub mtu: u32,
     /// Whether packets lose their DSCP.
     pub washes: bool,
+    /// Which acknowledgements are dropped.
+    pub acks: Option<AckFilter>,
     pub seed: u64,
 }
 
