@@ -617,6 +617,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/queue/isolate.rs", "a source of it is the file of another discipline"),
     ("weir-autorate/src/", "another program's name holds that of a dropper"),
     ("weir-core/src/queue/mod.rs", "the short key of a class has its dropper's name"),
+    ("weir/src/init.rs", "its user asks for policies of one of two queues, by name"),
     ("weir/src/schema/about.rs", "the short key of a class has its dropper's name"),
     ("weir-core/src/queue/fq_codel.rs", "it is CoDel for each flow, and is named so"),
     ("weir-core/src/sched/fq_codel.rs", "its name holds that of a dropper"),
