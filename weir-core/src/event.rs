@@ -29,6 +29,8 @@ pub enum DropReason {
     Reconfigured,
     /// It had become too old to be of use: see [`crate::link::AnyLink::drop_older`].
     Stale,
+    /// It only acknowledged what a later packet of its connection acknowledges, too.
+    Redundant,
 }
 
 /// The result of offering a packet.
@@ -114,7 +116,7 @@ pub enum Poll {
 
 impl DropReason {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [DropReason; 9] = [
+    pub const ALL: [DropReason; 10] = [
         DropReason::Full,
         DropReason::Evicted,
         DropReason::Store,
@@ -124,6 +126,7 @@ impl DropReason {
         DropReason::Policed,
         DropReason::Reconfigured,
         DropReason::Stale,
+        DropReason::Redundant,
     ];
 
     /// Returns the word used in reports.
@@ -138,6 +141,7 @@ impl DropReason {
             DropReason::Policed => "policed",
             DropReason::Reconfigured => "reconfigured",
             DropReason::Stale => "stale",
+            DropReason::Redundant => "redundant",
         }
     }
 }
@@ -153,6 +157,7 @@ state!(
         Policed,
         Reconfigured,
         Stale,
+        Redundant,
     }
 );
 state!(Dropped { handle, leaf, reason, at, arrived });

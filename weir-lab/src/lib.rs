@@ -3,6 +3,7 @@
 pub mod busy;
 pub mod claims;
 pub mod experiments;
+pub mod parallel;
 mod program;
 pub mod report;
 pub mod rows;

@@ -120,8 +120,8 @@ impl Lane {
             self.books.refuse(&arrival, cause, now, pool);
             return;
         }
+        self.link.push(arrival, bytes, headers);
         pool.set_stamp(frame, at_ns);
-        self.link.push(arrival);
     }
 
     /// Serves the link with what was accepted, and gives what leaves it to `port`; returns whether

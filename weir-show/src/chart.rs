@@ -166,7 +166,7 @@ fn draw_series(
             chart.draw_series(points.into_iter().map(dot))?;
         }
         Kind::Bars => draw_bars(chart, plot, index, points)?,
-        Kind::Stacked => {}
+        Kind::Stacked | Kind::Cells => {}
     }
     Ok(())
 }

@@ -10,6 +10,7 @@
 
 mod axis;
 pub mod behind;
+mod cells;
 mod chart;
 pub mod comparison;
 pub mod flent;

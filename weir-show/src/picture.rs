@@ -1,9 +1,10 @@
 //! A picture: parts below each other, each with a legend and plots, two in a row.
 
+use crate::cells;
 use crate::chart::{self, Area, FINE, Failure, Frame, fine, text};
 use crate::joined::joined;
 use crate::look::{COLOURS, DARK, GREY};
-use crate::plot::{Plot, Style};
+use crate::plot::{Kind, Plot, Style};
 use plotters::prelude::*;
 
 /// A heading, and the parts below it.
@@ -59,9 +60,17 @@ pub struct Drawn {
 /// Returns a plot alone, without title and legend; `None` if there is nothing to draw.
 pub fn svg(plot: &Plot) -> Option<String> {
     plot.series.iter().flat_map(|series| &series.points).next()?;
-    let drawn = paint((ALONE_WIDTH, ALONE_HEIGHT), |area| chart::draw(area, plot, false));
+    let drawn = paint((ALONE_WIDTH, ALONE_HEIGHT), |area| draw(area, plot, false));
     // Writing to a text cannot fail.
     Some(named(&drawn.ok()?.0, &plot.title, ""))
+}
+
+/// Draws a plot with its title into an area; without a title if that stands elsewhere.
+fn draw(area: &Area<'_>, plot: &Plot, titled: bool) -> Result<Frame, Failure> {
+    match plot.kind {
+        Kind::Cells => cells::draw(area, plot, titled),
+        _ => chart::draw(area, plot, titled),
+    }
 }
 
 impl Picture {
@@ -146,7 +155,7 @@ fn paint_plots(area: &Area<'_>, plots: &[Plot]) -> Result<Vec<(Plot, Frame)>, Fa
     let areas = area.split_evenly((plots.len().div_ceil(2).max(1), 2));
     let mut drawn = Vec::new();
     for (plot, area) in plots.iter().zip(&areas) {
-        drawn.push((plot.clone(), chart::draw(area, plot, true)?));
+        drawn.push((plot.clone(), draw(area, plot, true)?));
     }
     Ok(drawn)
 }

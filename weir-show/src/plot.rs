@@ -52,6 +52,8 @@ pub enum Kind {
     Points,
     /// Bars side by side; x counts the groups from 0.
     Bars,
+    /// Cells, a row for each series, whose colour is the value; x counts the columns from 0.
+    Cells,
     /// Areas upon each other, with the same x in each series; held until the next point.
     Stacked,
 }

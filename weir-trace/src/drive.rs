@@ -52,6 +52,11 @@ impl Drive {
         self.due
     }
 
+    /// Returns the link itself, to note segments: [`AnyLink::note`].
+    pub fn link_mut(&mut self) -> &mut dyn AnyLink {
+        self.link.as_mut()
+    }
+
     /// Offers each packet at its instant, in their order, and lets the link send what leaves up to
     /// `until`, included: [`AnyLink::serve`]. Returns the departures in their order.
     #[inline]

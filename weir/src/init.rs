@@ -48,6 +48,10 @@ pub struct Init {
     /// it from a quarter to four times as much.
     #[arg(long)]
     varies: bool,
+    /// The queues: classes in which hosts and then their connections take turns, or one CAKE as
+    /// Linux has it.
+    #[arg(long, value_name = "QUEUE", value_enum, default_value_t = Queue::Isolate)]
+    queue: Queue,
     /// The folder of the files; it is made if it does not exist.
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -64,6 +68,15 @@ struct Link {
     what: &'static str,
 }
 
+/// The queues of a policy.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Queue {
+    /// Classes for calls, hosts and bulk traffic under `htb`.
+    Isolate,
+    /// One queue with CAKE's tins, hosts and flows.
+    Cake,
+}
+
 /// A direction, and what its hosts are told apart by.
 struct Direction {
     name: &'static str,
@@ -76,6 +89,13 @@ struct Direction {
 struct Rates {
     usual: Rate,
     varies: bool,
+}
+
+impl Direction {
+    /// Returns the word by which CAKE tells its hosts apart.
+    fn hash(&self) -> &'static str {
+        if self.isolate.ends_with("srcaddr") { "dual-srchost" } else { "dual-dsthost" }
+    }
 }
 
 impl Rates {
@@ -162,8 +182,8 @@ impl Init {
         let link = asked(self.link, &format!("The kind of line: {}", Link::all()))?;
         let directions = if self.host.is_some() { HOST_DIRECTIONS } else { DIRECTIONS };
         let rates = [down, up].map(|rate| Rates { usual: rate, varies: self.varies });
-        let [download, upload] =
-            [policy(&directions[0], rates[0], &link)?, policy(&directions[1], rates[1], &link)?];
+        let of = |place: usize| policy(&directions[place], rates[place], (&link, self.queue));
+        let [download, upload] = [of(0)?, of(1)?];
         let varying = rates.map(|rates| rates.table());
         let deployment = match &self.host {
             Some(host) => fill(
@@ -310,7 +330,11 @@ where
 }
 
 /// Returns the text of the policy of a direction.
-fn policy(direction: &Direction, rates: Rates, link: &Link) -> Result<String, String> {
+fn policy(
+    direction: &Direction,
+    rates: Rates,
+    (link, queue): (&Link, Queue),
+) -> Result<String, String> {
     let (line, percent, why) = rates.planned();
     let bits = line.bits_per_second();
     if bits < RATE_MIN {
@@ -329,12 +353,13 @@ fn policy(direction: &Direction, rates: Rates, link: &Link) -> Result<String, St
         ("NAME", NAME.to_owned()),
         ("VOICE", VOICE_PERCENT.to_string()),
         ("ISOLATE", direction.isolate.to_owned()),
+        ("HASH", direction.hash().to_owned()),
         ("FAIR", direction.fair.to_owned()),
         ("HOSTS", HOSTS_PERCENT.to_string()),
         ("BULK", BULK_PERCENT.to_string()),
     ];
     let values: Vec<_> = values.iter().map(|(word, value)| (*word, value.as_str())).collect();
-    Ok(fill(POLICY, &values))
+    Ok(fill(if queue == Queue::Cake { CAKE } else { POLICY }, &values))
 }
 
 /// Replaces each word between two `@`.
@@ -454,6 +479,7 @@ const HOST_DIRECTIONS: [Direction; 2] = [
     },
 ];
 const POLICY: &str = include_str!("init/policy.txt");
+const CAKE: &str = include_str!("init/cake.txt");
 const DEPLOYMENT: &str = include_str!("init/deployment.txt");
 const HOST: &str = include_str!("init/host.txt");
 /// The file that names the others.

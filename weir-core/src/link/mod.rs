@@ -30,7 +30,8 @@ pub use plan::{Charge, LinkPlan, PACKETS_MAX_DEFAULT};
 
 use crate::account::{Account, LeafAccount};
 use crate::event::{Departure, DropReason, Dropped, Poll, Verdict};
-use crate::ids::LeafId;
+use crate::ids::{Handle, LeafId};
+use crate::packet::{Headers, Segment};
 use crate::parameter::BuildError;
 use crate::police::Police;
 use crate::queue::{HostAccounts, Queues, Reading};
@@ -134,6 +135,25 @@ pub trait AnyLink: Send {
     /// Returns the accounts of the hosts of `leaf` that sent most bytes, at most so many; `None`
     /// where hosts do not take turns.
     fn hosts(&self, leaf: LeafId, most: usize) -> Option<HostAccounts>;
+
+    /// Returns whether `leaf` looks into the segments of the packets that wait in it: then
+    /// [`AnyLink::note`] is called for each of its packets before that is offered.
+    fn reads_segments(&self, leaf: LeafId) -> bool;
+
+    /// Records the segment of the packet that is offered next with this handle, to a leaf that
+    /// reads them; `None` for a packet that is not TCP.
+    fn note(&mut self, handle: Handle, segment: Option<Segment>);
+
+    /// As [`AnyLink::note`], of a packet whose frame has these headers, if its leaf reads segments.
+    fn note_frame(&mut self, arrival: &Arrival, frame: &[u8], headers: &Headers) {
+        if !self.reads_segments(arrival.leaf) {
+            return;
+        }
+        // Linux does not look into a super-packet, whether it cuts it or not.
+        let is_one = arrival.packet.train == 0;
+        let segment = is_one.then(|| Segment::of_frame(frame, headers)).flatten();
+        self.note(arrival.packet.handle, segment);
+    }
 
     /// Returns the number of packets that wait.
     fn backlog(&self) -> u32;
@@ -389,6 +409,14 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn hosts(&self, leaf: LeafId, most: usize) -> Option<HostAccounts> {
         self.queues.hosts(leaf, most)
+    }
+
+    fn reads_segments(&self, leaf: LeafId) -> bool {
+        self.queues.reads_segments(leaf)
+    }
+
+    fn note(&mut self, handle: Handle, segment: Option<Segment>) {
+        self.queues.note(handle, segment);
     }
 
     fn backlog(&self) -> u32 {

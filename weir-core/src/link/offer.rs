@@ -5,7 +5,7 @@ use crate::event::{DropReason, Dropped, Verdict};
 use crate::ids::{LeafId, MeterId};
 use crate::packet::{Head, Host};
 use crate::police::{Judgement, Metered};
-use crate::queue::{Admission, Label, QueueEntry, Surplus};
+use crate::queue::{Admission, Arrived, Label, QueueEntry, Surplus};
 use crate::sched::Discipline;
 use crate::units::Instant;
 
@@ -28,7 +28,7 @@ impl<S: Discipline> Link<S> {
         }
         self.scheduler.offered(self.at(now), leaf);
         let Some(was_empty) = self.queues.push_without_dropper(leaf, &entry) else {
-            return self.admit(now, leaf, (packet.host, packet.flow), entry);
+            return self.admit(now, leaf, (packet.host, packet.flow), &entry);
         };
         self.queued(now, leaf, &entry, was_empty);
         Verdict::Queued
@@ -96,6 +96,32 @@ impl<S: Discipline> Link<S> {
         now: Instant,
         leaf: LeafId,
         host_and_flow: (Host, u32),
+        entry: &QueueEntry,
+    ) -> Verdict {
+        // The scheduler may have to know that the leaf was empty before the packet joins it.
+        if !S::CALLS.polls_empty_leaves || self.queues.head(leaf).is_some() {
+            match self.queues.arrive(now, leaf, entry, host_and_flow) {
+                Arrived::Undecided => {}
+                Arrived::Refused(reason) => return self.refuse(now, leaf, entry, reason),
+                Arrived::Queued(was_empty, surplus) => {
+                    self.queued(now, leaf, entry, was_empty);
+                    return match surplus {
+                        None => Verdict::Queued,
+                        Some(surplus) => self.shed(now, leaf, entry, surplus),
+                    };
+                }
+            }
+        }
+        self.admit_by_dropper(now, leaf, host_and_flow, *entry)
+    }
+
+    /// As [`Link::admit`], where more may happen than that a packet joins flow queues.
+    #[inline(never)]
+    fn admit_by_dropper(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        host_and_flow: (Host, u32),
         mut entry: QueueEntry,
     ) -> Verdict {
         entry.label = self.queues.label(leaf, entry.label, host_and_flow);
@@ -141,6 +167,9 @@ impl<S: Discipline> Link<S> {
         }
         let was_empty = self.queues.push(leaf, &entry);
         self.queued(now, leaf, &entry, was_empty && !evicted);
+        if let Some(redundant) = self.queues.drop_redundant(leaf) {
+            self.dropped_behind(now, leaf, &redundant, DropReason::Redundant);
+        }
         if let Some(surplus) = self.queues.surplus(leaf) {
             return self.shed(now, leaf, &entry, surplus);
         }
@@ -254,9 +283,20 @@ impl<S: Discipline> Link<S> {
     /// Drops the first packet of a flow of `leaf` other than the leaf's first packet.
     fn drop_from_flow(&mut self, now: Instant, leaf: LeafId, flow: u32, reason: DropReason) {
         let entry = self.queues.evict_from_flow(leaf, flow, reason);
-        self.report_drop(now, leaf, &entry, reason);
+        self.dropped_behind(now, leaf, &entry, reason);
+    }
+
+    /// Reports the drop of a packet of `leaf` that was not its first one.
+    fn dropped_behind(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: &QueueEntry,
+        reason: DropReason,
+    ) {
+        self.report_drop(now, leaf, entry, reason);
         if let Some(explainer) = &mut self.explainer {
-            explainer.dropped_behind(now, leaf, &entry, reason);
+            explainer.dropped_behind(now, leaf, entry, reason);
         }
         self.scheduler.head_changed(self.at(now), leaf, self.queues.head(leaf));
     }

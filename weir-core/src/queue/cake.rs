@@ -12,7 +12,7 @@
 //! Invariant: within a flow packets leave in their order, and the last packet of a flow is dropped
 //! by no COBALT.
 
-use super::flows::{FlowQueues, Order, Room};
+use super::flows::{AckFilter, FlowQueues, Order, Room};
 use super::lateness::{INTERVAL, TARGET};
 use super::tins::{PLACES, Sides, TinMap, TinsPlan, memory};
 use super::{
@@ -79,6 +79,13 @@ impl DropperDiscipline for Cake {
             TARGET,
             INTERVAL,
             row("wash", Kind::Flag, "false", "Whether packets leave without their DSCP."),
+            row(
+                "ack_filter",
+                Kind::Choice(ACK_FILTERS),
+                ACK_FILTERS[0],
+                "Whether waiting acknowledgements of TCP are dropped that a later one makes \
+                 redundant: all but one (`spare`), or all (`aggressive`).",
+            ),
         ],
         sources: &["linux sch_cake", "algorithms §9.20"],
     };
@@ -109,6 +116,11 @@ impl DropperDiscipline for Cake {
             interval,
             mtu: place.mtu.get().min(u64::from(u32::MAX)) as u32,
             washes: params.flag("wash") == Some(true),
+            acks: match params.choice("ack_filter") {
+                Some("spare") => Some(AckFilter::Spare),
+                Some("aggressive") => Some(AckFilter::Aggressive),
+                _ => None,
+            },
             seed: place.seed,
         };
         let room = Room {
@@ -146,6 +158,8 @@ impl Dropper for Cake {
 }
 
 const MEMORY_MAX: u64 = 1 << 40;
+/// Which acknowledgements are dropped; the default first.
+const ACK_FILTERS: &[&str] = &["none", "spare", "aggressive"];
 /// The shortest target and interval, as in Linux.
 const SHORTEST: Duration = Duration::from_micros(1);
 

@@ -15,6 +15,10 @@
 //! Invariant: a flow that holds packets is listed in the rounds, except the unknown flow; its count
 //! is that of its chain plus, if the leaf's first packet is its own, that packet.
 
+mod acks;
+
+pub(super) use acks::AckFilter;
+
 use super::hosts::{HOSTS_MAX, HostAccounts, Hosts, HostsPlan, LateHosts};
 use super::pair::{Pair, PairPlan};
 use super::ring::{Ring, RingPlan};
@@ -27,6 +31,7 @@ use crate::packet::Host;
 use crate::random::Random;
 use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Duration, Instant};
+use acks::Acks;
 use alloc::vec::Vec;
 
 /// The flow queues of one leaf.
@@ -51,6 +56,7 @@ pub struct FlowQueues {
     joined: Option<u32>,
     /// The next packet passes the flows by.
     passes: bool,
+    acks: Acks,
 }
 
 /// The number of queues, their order, and the limit of all together.
@@ -78,6 +84,16 @@ pub(super) enum Order {
     Tins(TinsPlan),
     /// Two queues, told apart by the traffic class; nothing is dropped beyond the limit.
     Pair(PairPlan),
+}
+
+impl Order {
+    /// Returns which acknowledgements are dropped.
+    const fn ack_filter(self) -> Option<AckFilter> {
+        match self {
+            Order::Tins(plan) => plan.acks,
+            _ => None,
+        }
+    }
 }
 
 /// The turns of the flows.
@@ -144,6 +160,7 @@ impl FlowQueues {
             batch: Batch::default(),
             joined: None,
             passes: false,
+            acks: Acks::new(room.order.ack_filter()),
         }
     }
 
@@ -166,6 +183,7 @@ impl FlowQueues {
     }
 
     /// Appends the packet in `slot`, behind which nothing is chained.
+    #[inline]
     pub(super) fn join(&mut self, slots: &mut [Slot], slot: u32) {
         let entry = slots[slot as usize].entry;
         let passed = core::mem::take(&mut self.passes);
@@ -209,6 +227,7 @@ impl FlowQueues {
 
     /// Returns the number of the flow of a packet where tables number flows, which a packet's
     /// label has in place of a hash; `None` elsewhere.
+    #[inline]
     pub(super) fn assign(&mut self, host: Host, flow: u32, traffic_class: u8) -> Option<u16> {
         self.begin();
         let flows = &mut self.flows;
@@ -222,6 +241,7 @@ impl FlowQueues {
     }
 
     /// Makes the unknown flow where tables number flows, before the first packet.
+    #[inline]
     fn begin(&mut self) {
         if !self.flows.is_empty() {
             return;
@@ -239,11 +259,13 @@ impl FlowQueues {
     }
 
     /// Returns whether packets lose their DSCP here.
+    #[inline]
     pub(super) fn washes(&self) -> bool {
         matches!(&self.turns, Turns::Tins(tins) if tins.washes())
     }
 
     /// Records that time passed, before a choice.
+    #[inline]
     pub(super) fn at(&mut self, now: Instant) {
         if let Turns::Tins(tins) = &mut self.turns {
             tins.tables().at(now);
@@ -252,6 +274,7 @@ impl FlowQueues {
 
     /// Decides about the leaf's first packet, whose turn has come, where each flow of a tin has a
     /// COBALT.
+    #[inline]
     pub(super) fn release(&mut self, now: Instant, first: Candidate) -> Release {
         let Turns::Tins(tins) = &mut self.turns else { return Release::Send };
         let is_last = self.flows[self.first as usize].head == NONE;
@@ -280,17 +303,20 @@ impl FlowQueues {
     }
 
     /// Returns whether the leaf's first packet is chosen.
+    #[inline]
     pub(super) fn is_chosen(&self) -> bool {
         self.chosen.is_some()
     }
 
     /// As [`FlowQueues::choose`], unless that is done when the leaf is selected.
+    #[inline]
     pub(super) fn choose_early(&mut self, slots: &mut [Slot]) -> u32 {
         if self.late { NONE } else { self.choose(slots) }
     }
 
     /// Takes the packet that becomes the leaf's first out of its flow's chain; returns its slot,
     /// [`NONE`] if none waits.
+    #[inline]
     pub(super) fn choose(&mut self, slots: &mut [Slot]) -> u32 {
         // As below classes of Linux, an empty leaf is not searched, so its flows stay listed.
         if self.held.packets == 0 {
@@ -315,6 +341,7 @@ impl FlowQueues {
     }
 
     /// Takes the first packet of `flow` out of its chain, to be the leaf's first; returns its slot.
+    #[inline]
     fn make_first(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
         debug_assert!(self.chosen.is_none(), "a leaf has one first packet");
         let slot = self.unchain(slots, flow);
@@ -351,6 +378,7 @@ impl FlowQueues {
     }
 
     /// Records that the leaf's first packet, charged `charged` bytes, was sent.
+    #[inline]
     pub(super) fn sent(&mut self, charged: u32) {
         match &mut self.turns {
             Turns::Rounds(rounds) => rounds.charge(self.first, u64::from(charged)),
@@ -376,6 +404,7 @@ impl FlowQueues {
         self.forget_first(charged);
     }
 
+    #[inline]
     fn forget_first(&mut self, charged: u32) {
         debug_assert!(
             self.chosen.is_none_or(|chosen| chosen == charged),
@@ -413,6 +442,7 @@ impl FlowQueues {
     /// of the flow that holds most bytes, half of them or 64 packets at once, so that the search
     /// pays off `[linux]`. A first packet that the scheduler has seen belongs to no flow any more;
     /// it is dropped only if no other waits.
+    #[inline]
     pub(super) fn surplus(&mut self) -> Option<Surplus> {
         let joined = self.joined.take();
         if self.held.packets == 1 && self.flows[0].passed {
@@ -505,6 +535,7 @@ impl FlowQueues {
         }
         self.joined = None;
         self.passes = false;
+        self.acks.forget();
         self.chosen = None;
         self.flows.fill(Flow::EMPTY);
         self.held = Count::default();
@@ -541,6 +572,7 @@ impl FlowQueues {
     }
 
     /// Returns the number of the flow with this hash; where hosts have flows, it is the hash.
+    #[inline]
     fn number(&mut self, hash: u16) -> u32 {
         if self.numbers_flows() {
             self.begin();
@@ -572,6 +604,7 @@ impl FlowQueues {
         self.flows.len() as u32 - 1
     }
 
+    #[inline]
     fn unchain(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
         let slot = self.flows[flow as usize].head;
         match &mut self.turns {
@@ -579,6 +612,7 @@ impl FlowQueues {
             Turns::Tins(tins) => tins.tables().took(flow, slots[slot as usize].entry.charged),
             Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
+        self.acks.took(slot);
         let row = &mut self.flows[flow as usize];
         row.head = core::mem::replace(&mut slots[slot as usize].next, NONE);
         if let Turns::Pair(pair) = &mut self.turns {
@@ -606,6 +640,7 @@ impl FlowQueues {
         last
     }
 
+    #[inline]
     fn left(&mut self, flow: u32, charged: u32) {
         if self.batch.flow == flow && self.batch.packets > 0 {
             self.batch.packets -= 1;
@@ -619,6 +654,7 @@ impl FlowQueues {
         self.held.bytes -= u64::from(charged);
     }
 
+    #[inline]
     fn fits(&self) -> bool {
         let within = match self.room.limit {
             Limit::Packets(packets) => self.held.packets <= u64::from(packets),
@@ -757,6 +793,7 @@ impl FlowQueues {
             batch,
             joined: _,
             passes: _,
+            acks: _,
         } = self;
         to.number(flows.len() as u64);
         if flows.is_empty() {

@@ -5,6 +5,10 @@
 //! allocates but the one that doubles the table. Invariant: every slot is in exactly one chain,
 //! that of a leaf or the free one; a leaf's count is that of its chain.
 
+mod road;
+
+pub use road::{Arrived, Departed};
+
 use super::droppers::Droppers;
 use super::drops::Drops;
 use super::flows::FlowHash;
@@ -15,14 +19,15 @@ use super::{
 };
 use crate::account::{Account, Count, LeafAccount};
 use crate::event::DropReason;
-use crate::ids::LeafId;
-use crate::packet::{Head, Host};
+use crate::ids::{Handle, LeafId};
+use crate::packet::{Head, Host, Segment};
 use crate::parameter::{BuildError, RefitError};
 use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::{Kin, Tree};
 use crate::units::Bytes;
 use crate::units::Instant;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The queues of all leaves, and their accounts.
@@ -42,6 +47,8 @@ pub struct Queues {
     /// other leaves nothing.
     shared: Option<Box<Shared>>,
     flow_hash: FlowHash,
+    /// The segments of packets that are offered next, by handle, where a leaf reads them.
+    segments: BTreeMap<Handle, Segment>,
 }
 
 /// The state of a leaf that every packet touches: one cache line.
@@ -105,6 +112,7 @@ impl Queues {
             drops: Drops::default(),
             shared,
             flow_hash: FlowHash::new(seed),
+            segments: BTreeMap::new(),
         })
     }
 
@@ -295,6 +303,11 @@ impl Queues {
         self.free = filled.next;
         *filled = Slot { entry: *entry, next: NONE };
         flows.join(&mut self.slots, slot);
+        if flows.reads_segments()
+            && let Some(segment) = self.segments.remove(&entry.handle)
+        {
+            flows.keep_segment(slot, segment);
+        }
         let state = &mut self.leaves[leaf.index()];
         self.room -= 1;
         state.packets += 1;
@@ -368,6 +381,7 @@ impl Queues {
     }
 
     /// Returns a packet of `leaf` to drop, if its flow queues hold more than their limit.
+    #[inline]
     pub fn surplus(&mut self, leaf: LeafId) -> Option<Surplus> {
         let flows = self.droppers.of_mut(leaf).flows_mut()?;
         let surplus = flows.surplus()?;
@@ -384,6 +398,34 @@ impl Queues {
         let flows = self.droppers.of_mut(leaf).flows_mut();
         let slot =
             flows.expect("its surplus came from its flows").drop_behind(&mut self.slots, flow);
+        self.free_dropped(leaf, slot, reason)
+    }
+
+    /// Returns whether `leaf` looks into the segments of waiting packets: see
+    /// [`Queues::note`].
+    pub fn reads_segments(&self, leaf: LeafId) -> bool {
+        self.droppers.of(leaf).flows().is_some_and(FlowQueues::reads_segments)
+    }
+
+    /// Records the segment of a packet that is offered next with this handle; none if it is not
+    /// TCP.
+    pub fn note(&mut self, handle: Handle, segment: Option<Segment>) {
+        match segment {
+            Some(segment) => self.segments.insert(handle, segment),
+            None => self.segments.remove(&handle),
+        };
+    }
+
+    /// Drops the waiting packet of `leaf` that the one makes redundant which just joined it, if
+    /// it does; returns it.
+    pub fn drop_redundant(&mut self, leaf: LeafId) -> Option<Entry> {
+        let flows = self.droppers.of_mut(leaf).flows_mut()?;
+        let slot = flows.take_redundant(&mut self.slots)?;
+        Some(self.free_dropped(leaf, slot, DropReason::Redundant))
+    }
+
+    /// Frees the slot of a packet of `leaf` that was dropped from its chain; returns it.
+    fn free_dropped(&mut self, leaf: LeafId, slot: u32, reason: DropReason) -> Entry {
         let removed = &mut self.slots[slot as usize];
         let entry = removed.entry;
         removed.next = core::mem::replace(&mut self.free, slot);
@@ -672,6 +714,7 @@ impl State for Queues {
             drops,
             shared,
             flow_hash: _,
+            segments: _,
         } = self;
         droppers.save(to);
         for leaf in (0..leaves.len() as u32).map(LeafId) {
@@ -722,6 +765,7 @@ impl Queues {
             let count = self.chained(flows.head(flow));
             count.save(to);
             self.save_chain(flows.head(flow), count, to);
+            self.save_segments(leaf, flows.head(flow), to);
         }
     }
 
@@ -737,6 +781,15 @@ impl Queues {
             let Slot { entry, next } = &self.slots[slot as usize];
             entry.save(to);
             slot = *next;
+        }
+    }
+
+    /// Writes the segments of the packets in the chain that begins with `slot`.
+    fn save_segments(&self, leaf: LeafId, mut slot: u32, to: &mut Writer) {
+        let flows = self.droppers.of(leaf).flows().filter(|flows| flows.reads_segments());
+        while let (Some(flows), Some(filled)) = (flows, self.slots.get(slot as usize)) {
+            flows.save_segment(slot, to);
+            slot = filled.next;
         }
     }
 
@@ -782,6 +835,7 @@ impl Queues {
                 bytes += u64::from(filled.entry.charged);
                 flows.put_back(&mut self.slots, slot, flow);
             }
+            flows.load_segments(&self.slots, flow, from)?;
         }
         if !flows.is_sound(packets) {
             return Err(StateError::Invalid("flows of a leaf"));

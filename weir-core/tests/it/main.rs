@@ -1,5 +1,6 @@
 //! The tests of the core from outside, one program: laws, oracles, worked examples, classifiers.
 
+mod ack_filter;
 mod cake;
 mod change;
 mod checkpoint;

@@ -29,7 +29,9 @@ const DRAWN = {
   "kernel-htb": ["sweep", QUANTA],
 };
 /** The experiments that guides and pages of papers speak of, each with what its page shows. */
-const PLOTS = ["R-F14", "P-3", "D-1", "W-8", "H-1", "N-AO"];
+const PLOTS = ["R-F14", "P-3", "D-1", "W-8", "H-1", "N-AO", "l4s"];
+/** The lines of `weir lab run queues`, each a picture. */
+const QUEUES = ["upload", "hosts", "round trips", "flood", "marks"];
 
 const PARTS = { demo, record, levels, swept, reserved, drawn, experiments };
 
@@ -139,6 +141,10 @@ function drawn({ weir, folder }, browser) {
 function experiments({ lab }, browser) {
   for (const id of PLOTS) {
     run(lab, "run", id, "--plot", join(browser.output, `${id}.svg`));
+  }
+  for (const line of QUEUES) {
+    const file = join(browser.output, `queues-${line.replace(" ", "-")}.svg`);
+    run(lab, "run", "queues", "--only", `${line}: `, "--plot", file);
   }
 }
 

@@ -231,7 +231,12 @@ pub(super) fn cake_words(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) 
     let memory = params.bytes("memory");
     let memory = memory.map_or(String::new(), |bytes| format!(" memlimit {}b", bytes.get()));
     let wash = if params.flag("wash") == Some(true) { "wash" } else { "nowash" };
-    format!(" {tins} {hash} rtt {interval}us{memory} {wash} nonat no-ack-filter split-gso")
+    let acks = match params.choice("ack_filter") {
+        Some("spare") => "ack-filter",
+        Some("aggressive") => "ack-filter-aggressive",
+        _ => "no-ack-filter",
+    };
+    format!(" {tins} {hash} rtt {interval}us{memory} {wash} nonat {acks} split-gso")
 }
 
 fn sfq(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {

@@ -361,6 +361,11 @@ fn queues_of_classes() {
                 &[],
             ),
             (
+                "dropper = 'cake', unlimited = true, ack_filter = 'aggressive'",
+                "qdisc add dev eth0 parent 1:1 cake unlimited diffserv3 triple-isolate rtt 100000us nowash nonat ack-filter-aggressive split-gso raw",
+                &[],
+            ),
+            (
                 "dropper = 'cake', hash = 'dual-srchost', rate = '3 Mbit/s', target = '9 ms', limit = '70 packets'",
                 "qdisc add dev eth0 parent 1:1 cake bandwidth 3000000bit diffserv3 dual-srchost rtt 100000us nowash nonat no-ack-filter split-gso raw",
                 &[

@@ -547,7 +547,9 @@ fn cake_is_kept_with_its_shaper_its_overhead_and_its_queue() {
         ("bridged-ptm", kept, "overhead = \"ptm\""),
         ("overhead 22 ptm", kept, "overhead = \"ptm\""),
         ("pppoe-llcsnap", kept, "overhead = \"pppoe-atm\""),
-        ("docsis ack-filter", lost("`ack-filter`"), "overhead = \"docsis\""),
+        ("docsis ack-filter", kept, "{ dropper = \"cake\", ack_filter = \"spare\" }"),
+        ("ack-filter-aggressive wash", kept, "wash = true, ack_filter = \"aggressive\" }"),
+        ("ack-filter no-ack-filter docsis", kept, "overhead = \"docsis\""),
         ("overhead 44 atm ingress", lost("`ingress`"), "overhead = { bytes = 30, cell = 48 }"),
         (
             "rtt 40ms memlimit 4m",

@@ -36,8 +36,8 @@ fn run_request(request: Request, set: &PaperSet, output: &Output) -> Exit {
     let draws = !sheets.is_empty() || own.is_some_and(|(_, own)| own.draws);
     if request.plot.is_some() && (request.live || !draws) {
         return output.refuse(
-            "`--plot` draws simulated experiments of papers, `score` and `tcp-kernel`; `weir lab \
-             report` has all of the papers",
+            "`--plot` draws simulated experiments of papers, `autorate`, `l4s`, `queues`, `score` \
+             and `tcp-kernel`; `weir lab report` has all of the papers",
         );
     }
     if request.live {

@@ -4,7 +4,7 @@ use weir_cli::output::{Exit, Format, Output};
 use weir_cli::picture::Files;
 use weir_lab::experiments::{Experiment, Own};
 use weir_lab::rows::{Options, Results, Row};
-use weir_show::{Content, Key, Part, Picture, Plot, Style};
+use weir_show::{Content, Key, Kind, Part, Picture, Plot, Style};
 
 /// Runs an experiment and draws what it has to show into these files; exits 1 if a claim does not
 /// hold.
@@ -41,7 +41,8 @@ pub fn run(output: &Output, found: &Experiment, own: Own, options: &Options, fil
 
 /// Returns the legend, which all plots share.
 fn keys(plots: &[Plot]) -> Vec<Key> {
-    let most = plots.iter().max_by_key(|plot| plot.series.len());
+    let lines = plots.iter().filter(|plot| plot.kind != Kind::Cells);
+    let most = lines.max_by_key(|plot| plot.series.len());
     let names = most.into_iter().flat_map(|plot| &plot.series).map(|series| series.name.clone());
     names.enumerate().map(|(place, name)| Key { name, style: Style::Line(place) }).collect()
 }

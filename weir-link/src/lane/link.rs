@@ -6,6 +6,7 @@
 
 use weir_core::event::Departure;
 use weir_core::link::{AnyLink, Arrival, Pending, Prepared, Remains};
+use weir_core::packet::Headers;
 use weir_core::units::{Duration, Instant};
 
 use super::books::Books;
@@ -64,9 +65,11 @@ impl LaneLink {
         self.link.as_mut()
     }
 
-    /// Adds a frame that the link is offered at its instant.
+    /// Adds a packet that the link is offered at its instant; its first frame has these bytes and
+    /// headers.
     #[inline]
-    pub fn push(&mut self, arrival: Arrival) {
+    pub fn push(&mut self, arrival: Arrival, frame: &[u8], headers: &Headers) {
+        self.link.note_frame(&arrival, frame, headers);
         self.pending.push(arrival);
     }
 
@@ -188,7 +191,7 @@ mod tests {
     fn arrive(link: &mut LaneLink, books: &mut Books, handle: u32, at: Instant) {
         let packet = Packet::new(Handle(handle), 60);
         assert!(books.reserves.take(LeafId(1)));
-        link.push(Arrival { at, leaf: LeafId(1), packet });
+        link.push(Arrival { at, leaf: LeafId(1), packet }, &[], &Headers::UNKNOWN);
     }
 
     /// When a turn begins, up to when rings were seen empty, and a stamp: the link's time after it,

@@ -19,6 +19,7 @@ use crate::behind::step_of;
 use crate::bins::Bins;
 use crate::change::ChangeReport;
 use crate::events::Events;
+use crate::frame;
 use crate::interval::Interval;
 use crate::meter::{DROPPED, LEFT, SENT, SourceMeter, add};
 use crate::packets::{Content, Packets};
@@ -31,6 +32,7 @@ use std::borrow::Cow;
 use weir_core::classify::Classifier;
 use weir_core::ids::Handle;
 use weir_core::link::Packet;
+use weir_core::packet::{Headers, Segment};
 use weir_core::units::{Duration, Instant};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -377,7 +379,15 @@ impl<'a> Engine<'a> {
         let source = self.scenario.sources.get(parcel.source as usize);
         let offered = Offered { handle, parcel: &parcel, source, content };
         self.autorates.arrived(at, (id, before), offered);
-        self.outlets[id.index()].offer(at, found.leaf, packet);
+        let outlet = &mut self.outlets[id.index()];
+        if outlet.link_mut().reads_segments(found.leaf) {
+            let (headers, mut bytes) = (&lane.headers, Vec::new());
+            frame::write(headers, length, content, None, &mut bytes);
+            outlet
+                .link_mut()
+                .note(handle, Segment::of_frame(&bytes, &Headers::parse_ethernet(&bytes)));
+        }
+        outlet.offer(at, found.leaf, packet);
         self.settle(id);
     }
 

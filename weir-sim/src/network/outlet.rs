@@ -184,6 +184,14 @@ impl<'a> Outlet<'a> {
         }
     }
 
+    /// Returns its link, to note segments.
+    pub fn link_mut(&mut self) -> &mut dyn AnyLink {
+        match &mut self.port {
+            Port::Line(drive) => drive.link_mut(),
+            Port::Driver(driver) => driver.link.as_mut(),
+        }
+    }
+
     /// Offers a packet at `at`.
     pub fn offer(&mut self, at: Instant, leaf: LeafId, packet: Packet) {
         // A packet offered just before may leave first.

@@ -228,7 +228,9 @@ impl<'a, W: Write> Run<'a, W> {
             traffic_class: headers.traffic_class.unwrap_or(0),
             meter: classified.meter,
         };
-        Arrival { at: self.now, leaf: classified.leaf, packet }
+        let arrival = Arrival { at: self.now, leaf: classified.leaf, packet };
+        self.drive.link_mut().note_frame(&arrival, frame.bytes, &headers);
+        arrival
     }
 
     /// Offers a series of frames, and lets the link send what leaves up to `until`.

@@ -4,6 +4,7 @@
 use crate::common;
 
 use common::{line, run, written};
+use weir_core::event::DropReason;
 use weir_core::units::Duration;
 use weir_sim::Report;
 use weir_sim::network::{NetworkReport, TapReport};
@@ -487,4 +488,32 @@ fn routes_have_the_fewest_links_and_only_routers_forward() {
     let used = |outlet: &&weir_sim::network::OutletReport| outlet.classes[0].sent.packets > 0;
     let used = network(&report).outlets.iter().filter(used).map(|outlet| outlet.link.as_str());
     assert_eq!(used.collect::<Vec<_>>(), ["c", "d", "f"]);
+}
+
+/// A download of 20 Mbit/s whose acknowledgements go up a line of 128 kbit/s.
+fn acknowledged(filter: &str) -> (u64, u64) {
+    let report = simulate(&format!(
+        "duration = \"10 s\"\nwarmup = \"2 s\"\n\
+         [[node]]\nname = \"host\"\n[[node]]\nname = \"server\"\n\
+         [[source]]\nname = \"download\"\nkind = \"tcp\"\nprofile = \"linux\"\nfrom = \"server\"\n\
+         to = \"host\"\n\
+         [[link]]\nname = \"line\"\nends = [\"host\", \"server\"]\ndelay = \"5 ms\"\n\
+         back = {{ rate = \"20 Mbit/s\", delay = \"5 ms\", queue = \"100 packets\" }}\n\
+         [link.policy.link]\nrate = \"128 kbit/s\"\nscheduler = \"fifo\"\n\
+         [link.policy.class.all]\ndefault = true\n\
+         queue = {{ dropper = \"cake\", ack_filter = \"{filter}\" }}\n"
+    ));
+    let outlet = network(&report).outlet("line", "host").expect("it has this end");
+    let redundant = outlet.classes[0].dropped.by_reason[DropReason::Redundant as usize].packets;
+    (report.source("download").expect("it is there").goodput_bps, redundant)
+}
+
+#[test]
+fn a_download_gets_more_where_acknowledgements_are_filtered() {
+    let (without, none) = acknowledged("none");
+    let (with, dropped) = acknowledged("spare");
+    let (most, more) = acknowledged("aggressive");
+    assert_eq!(none, 0);
+    assert!(dropped > 500 && more > dropped, "{dropped}, {more}");
+    assert!(with > 2 * without && most >= with, "{without}, {with}, {most}");
 }

@@ -160,7 +160,10 @@ impl Lane {
             self.classify(arrival)?;
         }
         if arrival.fate != Fate::Refused {
-            self.pending.push(arrival.offered());
+            let offered = arrival.offered();
+            let headers = Headers::parse_ethernet(arrival.headers);
+            self.link.note_frame(&offered, arrival.headers, &headers);
+            self.pending.push(offered);
         }
         Ok(())
     }

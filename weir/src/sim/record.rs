@@ -215,7 +215,9 @@ impl<'a, W: Write> Replayed<'a, W> {
         let (leaf, fate) = (classified.leaf, Offer::Offered);
         let arrival = Arrival { at, port, leaf, packet, fate, headers: &frame.headers };
         self.note(&Step::Arrival(arrival))?;
-        self.pending.push(arrival.offered());
+        let offered = arrival.offered();
+        self.link.note_frame(&offered, &frame.headers, &headers);
+        self.pending.push(offered);
         Ok(())
     }
 

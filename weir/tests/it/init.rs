@@ -25,10 +25,16 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 /// Runs `weir init` into a folder and returns the folder.
-fn init(name: &str, (down, up, link): (&str, &str, &str)) -> PathBuf {
+fn init(name: &str, line: (&str, &str, &str)) -> PathBuf {
+    init_with(name, line, &[])
+}
+
+/// As [`init`], with more options.
+fn init_with(name: &str, (down, up, link): (&str, &str, &str), more: &[&str]) -> PathBuf {
     let path = folder(name);
     let out = path.display().to_string();
-    let output = weir(&["init", "--down", down, "--up", up, "--link", link, "-o", &out]);
+    let base = ["init", "--down", down, "--up", up, "--link", link, "-o", &out];
+    let output = weir(&[&base, more].concat());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     path
 }
@@ -43,8 +49,9 @@ fn what_it_writes_has_no_findings() {
         ("10 Gbit/s", "10 Gbit/s", "ethernet"),
         ("1 Gbit/s", "500 Mbit/s", "fibre"),
     ];
-    for row in rows {
-        let folder = init("init-checked", row);
+    let queues: [&[&str]; 2] = [&[], &["--queue", "cake"]];
+    for (row, more) in rows.into_iter().flat_map(|row| queues.map(|more| (row, more))) {
+        let folder = init_with("init-checked", row, more);
         let deployment = folder.join("deployment.toml").display().to_string();
         let output = weir(&["check", "--format", "json", &deployment]);
         let checked: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
@@ -134,7 +141,12 @@ fn hosts(policy: &str, address: &str) -> String {
 
 #[test]
 fn hosts_share_the_line_evenly_however_many_flows_they_have() {
-    let folder = init("init-hosts", ("20Mbit/s", "5Mbit/s", "pppoe"));
+    let line = ("20Mbit/s", "5Mbit/s", "pppoe");
+    check_hosts(&init("init-hosts", line));
+    check_hosts(&init_with("init-hosts-cake", line, &["--queue", "cake"]));
+}
+
+fn check_hosts(folder: &Path) {
     for (policy, address) in [("download.toml", "dst"), ("upload.toml", "src")] {
         let scenario = folder.join(format!("hosts-{address}.toml"));
         fs::write(&scenario, hosts(policy, address)).expect("the folder is there");

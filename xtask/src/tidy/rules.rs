@@ -329,7 +329,7 @@ pub const CIRCLES: &[Circle] = &[
         files: 4,
         reason: "one parser: each layer goes on with the one inside it",
     },
-    Circle { first: "weir-core/src/queue/droppers.rs", files: 8, reason: FOLDER },
+    Circle { first: "weir-core/src/queue/droppers.rs", files: 9, reason: FOLDER },
     Circle {
         first: "weir-core/src/sched/cbq_altq/rounds.rs",
         files: 2,
@@ -619,6 +619,7 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/queue/isolate.rs", "a source of it is the file of another discipline"),
     ("weir-autorate/src/", "another program's name holds that of a dropper"),
     ("weir-core/src/queue/mod.rs", "the short key of a class has its dropper's name"),
+    ("weir/src/init.rs", "its user asks for policies of one of two queues, by name"),
     ("weir/src/schema/about.rs", "the short key of a class has its dropper's name"),
     ("weir-core/src/queue/fq_codel.rs", "it is CoDel for each flow, and is named so"),
     ("weir-core/src/sched/fq_codel.rs", "its name holds that of a dropper"),

@@ -20,7 +20,7 @@ mod ways;
 pub(super) use codes::TinMap;
 pub(super) use ways::PLACES;
 
-use super::flows::Flow;
+use super::flows::{AckFilter, Flow};
 use super::store::NONE;
 use super::{Candidate, Release};
 use crate::event::DropReason;
@@ -48,6 +48,8 @@ pub(super) struct TinsPlan {
     pub mtu: u32,
     /// Whether packets lose their DSCP.
     pub washes: bool,
+    /// Which acknowledgements are dropped.
+    pub acks: Option<AckFilter>,
     pub seed: u64,
 }
 
@@ -284,7 +286,8 @@ impl Tins {
         let tin = &self.tins[usize::from(member.tin)];
         let tables = tin.sides.iter().zip(&member.hosts).take(self.plan.sides());
         let load = tables.map(|(table, &place)| table.get(place).flows).max().unwrap_or(1);
-        tin.quantum * (0xffff / i64::from(load.max(1)))
+        // A host has at most as many flows as its tin has places.
+        tin.quantum * i64::from(PARTS[load as usize])
     }
 
     /// Records that a packet joined the chain of `flow` now.
@@ -776,6 +779,19 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const RATE_MIN: u64 = 64;
 const QUANTUM_MIN: u64 = 300;
 const QUANTUM_MAX: u64 = 1514;
+/// By number of flows, the part of a quantum that each gains, in parts of 2^16; none counts as one.
+const PARTS: [u16; PLACES + 1] = parts();
+
+const fn parts() -> [u16; PLACES + 1] {
+    let mut parts = [0xffff; PLACES + 1];
+    let mut flows = 1;
+    while flows <= PLACES {
+        parts[flows] = 0xffff / flows as u16;
+        flows += 1;
+    }
+    parts
+}
+
 /// Gains are computed in parts of 2^16 bytes.
 const GAIN_SHIFT: u32 = 16;
 /// The deficits that a run may reach.

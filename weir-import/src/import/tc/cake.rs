@@ -20,6 +20,8 @@ struct Draft {
     tins: &'static str,
     isolation: &'static str,
     washes: bool,
+    /// Which acknowledgements are dropped; empty for none.
+    ack_filter: &'static str,
     /// Whether lengths are those of the device, without any overhead.
     raw: bool,
     memory: Option<u64>,
@@ -34,13 +36,17 @@ pub(super) fn read(
 ) -> Option<()> {
     let (tins, isolation) = (TINS[0], ISOLATIONS[ISOLATIONS.len() - 1]);
     let (interval, memory, washes) = (None, None, false);
-    let mut draft = Draft { line, interval, tins, isolation, washes, raw: true, memory };
+    let ack_filter = "";
+    let mut draft =
+        Draft { line, interval, tins, isolation, washes, ack_filter, raw: true, memory };
     while let Some(word) = words.take() {
         let text = word.text.as_str();
         if let Some(row) = TINS.iter().find(|name| **name == text) {
             draft.tins = row;
         } else if let Some(row) = ISOLATIONS.iter().find(|name| **name == text) {
             draft.isolation = row;
+        } else if let Some(row) = ACK_FILTERS.iter().find(|row| row.0 == text) {
+            draft.ack_filter = row.1;
         } else if let Some(row) = ROUND_TRIPS.iter().find(|row| row.0 == text) {
             draft.interval = Some(row.1);
         } else if let Some(row) = OVERHEADS.iter().find(|row| row.keyword == text) {
@@ -72,6 +78,8 @@ fn finish(one: &mut Discipline, draft: &Draft) {
     }
     one.queue.extend(draft.memory.map(|memory| ("memory", bytes(memory))));
     one.queue.extend(draft.washes.then(|| ("wash", "true".to_owned())));
+    let filter = Some(draft.ack_filter).filter(|word| !word.is_empty());
+    one.queue.extend(filter.map(|word| ("ack_filter", quoted(word))));
     if draft.raw {
         one.overhead.bytes = 0;
     }
@@ -144,15 +152,18 @@ pub(super) const ISOLATIONS: [&str; 8] = [
     "triple-isolate",
 ];
 /// Options without a value that change nothing.
-const PLAIN: [&str; 6] =
-    ["unlimited", "nonat", "split-gso", "no-split-gso", "no-ack-filter", "egress"];
+const PLAIN: [&str; 5] = ["unlimited", "nonat", "split-gso", "no-split-gso", "egress"];
+/// Options that say which acknowledgements are dropped, and the word of a policy.
+const ACK_FILTERS: [(&str, &str); 3] =
+    [("no-ack-filter", ""), ("ack-filter", "spare"), ("ack-filter-aggressive", "aggressive")];
 /// Options that ask for what Weir does not have, and why not.
-const LOSSES: [(&str, &str); 5] = [
-    ("nat", "hosts are those of the packet's own addresses"),
-    ("ack-filter", "no queue looks into waiting packets"),
-    ("ack-filter-aggressive", "no queue looks into waiting packets"),
+const LOSSES: [(&str, &str); 3] = [
+    ("nat", "hosts are those of the packet's own addresses; shape where those are the inner ones"),
     ("ingress", "dropped packets cost the line nothing"),
-    ("autorate-ingress", "the rate is what the policy says"),
+    (
+        "autorate-ingress",
+        "the rate is what the policy says; `[direction.NAME.autorate]` lets it follow the line",
+    ),
 ];
 /// Names of round trips, in nanoseconds.
 const ROUND_TRIPS: [(&str, u64); 8] = [

@@ -10,11 +10,10 @@ mod cells;
 mod lines;
 
 use super::{Experiment, Own};
+use crate::parallel;
 use crate::rows::{Row, Rows};
 use cells::{Cell, Contender, TARGET, Way, cell};
 use lines::{Line, lines};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use weir_show::{Kind, Plot};
 
 /// The entry of this experiment in the registry.
@@ -50,25 +49,10 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
 
 /// Runs every contender over every line, on all processors.
 fn measured(lines: &[Line]) -> Result<Vec<Cells>, String> {
-    let width = Contender::ALL.len();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(line) = lines.get(place / width) else { return done };
-            done.push((place, cell(line, Contender::ALL[place % width])));
-        }
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let mut done = thread::scope(|scope| {
-        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let joined = all.into_iter().flat_map(|one| one.join().expect("a run does not panic"));
-        joined.collect::<Vec<_>>()
-    });
-    done.sort_by_key(|row| row.0);
-    let cells = done.into_iter().map(|row| row.1).collect::<Result<Vec<_>, _>>()?;
-    Ok(cells.chunks(width).map(<[_]>::to_vec).collect())
+    let pairs = |line| Contender::ALL.map(|contender| (line, contender));
+    let asked: Vec<(&Line, Contender)> = lines.iter().flat_map(pairs).collect();
+    let cells = parallel::each(&asked, |(line, contender)| cell(line, *contender))?;
+    Ok(cells.chunks(Contender::ALL.len()).map(<[_]>::to_vec).collect())
 }
 
 fn shown(line: &Line, contender: Contender, way: Way, cell: &Cell) -> Row {
