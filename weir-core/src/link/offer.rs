@@ -5,7 +5,7 @@ use crate::event::{DropReason, Dropped, Verdict};
 use crate::ids::{LeafId, MeterId};
 use crate::packet::{Head, Host};
 use crate::police::{Judgement, Metered};
-use crate::queue::{Admission, Arrived, Label, QueueEntry, Surplus};
+use crate::queue::{Admission, Label, QueueEntry, Surplus};
 use crate::sched::Discipline;
 use crate::units::Instant;
 
@@ -28,7 +28,7 @@ impl<S: Discipline> Link<S> {
         }
         self.scheduler.offered(self.at(now), leaf);
         let Some(was_empty) = self.queues.push_without_dropper(leaf, &entry) else {
-            return self.admit(now, leaf, (packet.host, packet.flow), &entry);
+            return self.admit(now, leaf, (packet.host, packet.flow), entry);
         };
         self.queued(now, leaf, &entry, was_empty);
         Verdict::Queued
@@ -92,32 +92,6 @@ impl<S: Discipline> Link<S> {
     /// Calls the dropper of `leaf` for a packet, and carries out its decision.
     #[inline(never)]
     fn admit(
-        &mut self,
-        now: Instant,
-        leaf: LeafId,
-        host_and_flow: (Host, u32),
-        entry: &QueueEntry,
-    ) -> Verdict {
-        // The scheduler may have to know that the leaf was empty before the packet joins it.
-        if !S::CALLS.polls_empty_leaves || self.queues.head(leaf).is_some() {
-            match self.queues.arrive(now, leaf, entry, host_and_flow) {
-                Arrived::Undecided => {}
-                Arrived::Refused(reason) => return self.refuse(now, leaf, entry, reason),
-                Arrived::Queued(was_empty, surplus) => {
-                    self.queued(now, leaf, entry, was_empty);
-                    return match surplus {
-                        None => Verdict::Queued,
-                        Some(surplus) => self.shed(now, leaf, entry, surplus),
-                    };
-                }
-            }
-        }
-        self.admit_by_dropper(now, leaf, host_and_flow, *entry)
-    }
-
-    /// As [`Link::admit`], where more may happen than that a packet joins flow queues.
-    #[inline(never)]
-    fn admit_by_dropper(
         &mut self,
         now: Instant,
         leaf: LeafId,

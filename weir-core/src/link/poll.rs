@@ -5,7 +5,7 @@ use super::Link;
 use crate::event::{Departure, Poll};
 use crate::ids::LeafId;
 use crate::packet::Head;
-use crate::queue::{Departed, QueueEntry, Release};
+use crate::queue::{QueueEntry, Release};
 use crate::sched::{Discipline, Selection};
 use crate::units::Instant;
 
@@ -70,19 +70,6 @@ impl<S: Discipline> Link<S> {
     /// Hands out or drops the first packet of `leaf`, as its dropper decides or has decided.
     #[inline(never)]
     fn release_by_dropper(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
-        if self.looked_at != Some(leaf) {
-            match self.queues.depart(now, leaf) {
-                Departed::Undecided => {}
-                Departed::Sent(entry, next) => {
-                    self.looked_at = None;
-                    return Some(self.depart(now, leaf, &entry, next));
-                }
-                Departed::Drop(reason) => {
-                    self.drop_first(now, leaf, reason);
-                    return None;
-                }
-            }
-        }
         if !self.stays_first(now, leaf) {
             return None;
         }

@@ -21,7 +21,7 @@ pub use entry::{Entry as QueueEntry, Label};
 pub use flows::{FlowQueues, Surplus};
 pub use hosts::{HostAccount, HostAccounts};
 pub use shared::Membership;
-pub use store::{Arrived, Departed, Queues};
+pub use store::Queues;
 
 use entry::Entry;
 

@@ -5,10 +5,6 @@
 //! allocates but the one that doubles the table. Invariant: every slot is in exactly one chain,
 //! that of a leaf or the free one; a leaf's count is that of its chain.
 
-mod road;
-
-pub use road::{Arrived, Departed};
-
 use super::droppers::Droppers;
 use super::drops::Drops;
 use super::flows::FlowHash;
@@ -381,7 +377,6 @@ impl Queues {
     }
 
     /// Returns a packet of `leaf` to drop, if its flow queues hold more than their limit.
-    #[inline]
     pub fn surplus(&mut self, leaf: LeafId) -> Option<Surplus> {
         let flows = self.droppers.of_mut(leaf).flows_mut()?;
         let surplus = flows.surplus()?;

@@ -286,8 +286,7 @@ impl Tins {
         let tin = &self.tins[usize::from(member.tin)];
         let tables = tin.sides.iter().zip(&member.hosts).take(self.plan.sides());
         let load = tables.map(|(table, &place)| table.get(place).flows).max().unwrap_or(1);
-        // A host has at most as many flows as its tin has places.
-        tin.quantum * i64::from(PARTS[load as usize])
+        tin.quantum * (0xffff / i64::from(load.max(1)))
     }
 
     /// Records that a packet joined the chain of `flow` now.
@@ -779,19 +778,6 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const RATE_MIN: u64 = 64;
 const QUANTUM_MIN: u64 = 300;
 const QUANTUM_MAX: u64 = 1514;
-/// By number of flows, the part of a quantum that each gains, in parts of 2^16; none counts as one.
-const PARTS: [u16; PLACES + 1] = parts();
-
-const fn parts() -> [u16; PLACES + 1] {
-    let mut parts = [0xffff; PLACES + 1];
-    let mut flows = 1;
-    while flows <= PLACES {
-        parts[flows] = 0xffff / flows as u16;
-        flows += 1;
-    }
-    parts
-}
-
 /// Gains are computed in parts of 2^16 bytes.
 const GAIN_SHIFT: u32 = 16;
 /// The deficits that a run may reach.
