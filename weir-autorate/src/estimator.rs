@@ -7,8 +7,9 @@
 //! the way that carries more of its rate. The result is a quantile over flows
 //! ([`crate::quantile`]).
 //!
-//! The cost is bounded: [`FLOWS_MAX`](crate::FLOWS_MAX) flows are followed, and [`READS_MAX`]
-//! frames read in an interval; others are counted.
+//! The cost is bounded: [`FLOWS_MAX`](crate::FLOWS_MAX) flows are followed, and [`ACTIVE_MAX`] of
+//! them read. Where their frames are more than [`READS_GOAL`] in an interval, the flows of a sample
+//! are read, half as many each time; at most [`READS_MAX`] frames are. Others are counted.
 
 use crate::flow::Flow;
 use crate::frame::{FlowId, Frame, Segment, Way};
@@ -32,6 +33,8 @@ pub struct Estimator {
     peers: Vec<Peer>,
     /// Frames that may still be read in this interval.
     reads: u32,
+    /// The flows that are read, in parts of [`ALL`].
+    share: u32,
     /// Counts the intervals in which not all frames were read.
     gap: u32,
     now: Sums,
@@ -45,7 +48,7 @@ pub struct Estimator {
 }
 
 saved!(Estimator {
-    flows, peers, reads, gap, now, past, turn;
+    flows, peers, reads, share, gap, now, past, turn;
     rows: active <= ACTIVE_MAX;
     kept: nominal, samples, order
 });
@@ -84,6 +87,7 @@ impl Estimator {
             active: Vec::with_capacity(ACTIVE_MAX),
             peers: alloc::vec![Peer::default(); PEERS],
             reads: READS_MAX,
+            share: ALL,
             gap: 0,
             now: Sums::default(),
             past: [Sums::default(); PAST],
@@ -109,10 +113,7 @@ impl Estimator {
             return None;
         }
         let flow = FlowId::of(headers, way)?;
-        let slot = self.flows.find(flow.key);
-        if slot.is_none() && self.flows.joins == 0 {
-            return None;
-        }
+        let slot = self.place(&flow)?;
         self.read(at, way, (flow, slot), &Segment::read(headers, bytes))
     }
 
@@ -122,8 +123,24 @@ impl Estimator {
         if self.reads == 0 {
             return None;
         }
-        let slot = self.flows.find(frame.flow.key);
+        let slot = self.place(&frame.flow)?;
         self.read(at, way, (frame.flow, slot), &frame.segment)
+    }
+
+    /// Returns the place of a flow that is read, `Some(None)` if it may join.
+    #[inline]
+    fn place(&mut self, flow: &FlowId) -> Option<Option<usize>> {
+        if !is_sampled(flow, self.share) {
+            return None;
+        }
+        let is_full = self.active.len() >= ACTIVE_MAX;
+        match self.flows.find(flow.key) {
+            None => (!is_full && self.flows.joins > 0).then_some(None),
+            Some(slot) => {
+                let is_read = !is_full || self.flows.flow(slot).is_active;
+                is_read.then_some(Some(slot))
+            }
+        }
     }
 
     fn read(
@@ -187,14 +204,16 @@ impl Estimator {
             // What comes now leaves out what was not read.
             self.gap = self.gap.wrapping_add(1);
         }
+        self.sample();
         self.reads = READS_MAX;
         self.flows.begin_interval();
         self.collect(now);
         bound_weights(&mut self.samples);
-        let (both, down) = (self.quantile(BOTH, SHARE), self.quantile(DOWN, SHARE));
+        let found = [BOTH, UP, DOWN, TRIP].map(|question| self.quantile(question, SHARE));
+        let (both, down) = (found[BOTH], found[DOWN]);
         let last = &mut self.past[((self.turn - 1) % PAST as u64) as usize];
         (last.both, last.down) = (both, down);
-        Way::ALL.map(|way| self.measure(now, way, shapers[way as usize].is_limited))
+        Way::ALL.map(|way| self.measure(now, way, shapers[way as usize].is_limited, &found))
     }
 
     /// Forgets all that was seen: its instants mean nothing any more.
@@ -212,12 +231,27 @@ impl Estimator {
         self.peers.fill(Peer::default());
     }
 
+    /// Reads fewer flows from now on if their frames were too many, and more if they were few.
+    fn sample(&mut self) {
+        let read = READS_MAX - self.reads;
+        let is_many = self.active.len() >= ACTIVE_MAX / 2;
+        if read > READS_GOAL && is_many {
+            self.share = (self.share / 2).max(1);
+        } else if read < READS_GOAL / 4 || !is_many {
+            self.share = (self.share * 2).min(ALL);
+        }
+    }
+
     /// Makes a sample of each active flow, and retains those that may tell more.
     fn collect(&mut self, now: Instant) {
         self.samples.clear();
-        let Self { flows, active, samples, peers, .. } = self;
+        let Self { flows, active, samples, peers, share, .. } = self;
         active.retain(|slot| {
             let flow = flows.flow(usize::from(*slot));
+            if !is_sampled(&flow.id, *share) {
+                flow.pause();
+                return false;
+            }
             let losses = losses_of(flow);
             flow.end_interval(now);
             samples.extend(sample_of(flow, now, losses));
@@ -226,18 +260,28 @@ impl Estimator {
                 let (peer, base) = (flow.id.peer, base as u64);
                 peers[peer as usize % PEERS] = Peer { peer, base, at: now };
             }
-            flow.is_active = now.since(flow.last()) < ACTIVE;
+            if now.since(flow.last()) >= ACTIVE {
+                flow.pause();
+            }
             flow.is_active
         });
     }
 
-    fn measure(&mut self, now: Instant, way: Way, is_limited: bool) -> Measure {
+    /// Returns the measure of a way; `found` are the quantiles of both ways' delay, of each, and of
+    /// the round trip.
+    fn measure(
+        &mut self,
+        now: Instant,
+        way: Way,
+        is_limited: bool,
+        found: &[Option<u64>; 4],
+    ) -> Measure {
         let this = way as usize;
         let flows = self.samples.iter().filter(|sample| sample.values[BOTH] != NONE).count();
         let sums = self.window(0);
         let own_drops = way == Way::Up && sums.dropped[this] > 0;
         let lossy = self.quantile(LOST + this, LOSSY_SHARE).is_some_and(|lost| lost > 0);
-        let round_trip = self.quantile(TRIP, SHARE);
+        let round_trip = found[TRIP];
         let up = round_trip.filter(|_| way == Way::Up);
         let offered = up.map(|trip| {
             let ago = trip.div_ceil(INTERVAL.as_nanos());
@@ -250,7 +294,7 @@ impl Estimator {
         };
         Measure {
             at: now,
-            delay: self.delay(way, &sums).map(Duration::from_nanos),
+            delay: self.delay(way, &sums, found).map(Duration::from_nanos),
             round_trip: round_trip.map(Duration::from_nanos),
             flows: flows as u32,
             sent: sums.rate(sums.sent[this]),
@@ -309,13 +353,13 @@ impl Estimator {
 
     /// Returns the delay in one way: by the senders' clocks if enough flows have one, or that of
     /// both ways if this one carries its share.
-    fn delay(&mut self, way: Way, sums: &Sums) -> Option<u64> {
+    fn delay(&self, way: Way, sums: &Sums, found: &[Option<u64>; 4]) -> Option<u64> {
         let question = if way == Way::Up { UP } else { DOWN };
         let all = weight(&self.samples, BOTH).max(weight(&self.samples, DOWN));
         if weight(&self.samples, question) * 4 >= all {
-            return self.quantile(question, SHARE);
+            return found[question];
         }
-        let both = self.quantile(BOTH, SHARE)?;
+        let both = found[BOTH]?;
         let load = |way: Way| {
             let carried = match way {
                 Way::Up => sums.sent[0],
@@ -348,6 +392,12 @@ impl Sums {
         let nanos = u128::from(self.length.as_nanos().max(1));
         (u128::from(bytes) * 8_000_000_000 / nanos).min(u128::from(u64::MAX)) as u64
     }
+}
+
+/// Returns whether a flow is among those that are read, which are `share` of [`ALL`].
+#[inline]
+fn is_sampled(flow: &FlowId, share: u32) -> bool {
+    share >= ALL || (flow.key.wrapping_mul(ODD) >> 58) < u64::from(share)
 }
 
 /// Returns whether a flow lost more than one byte in twenty in this interval, by way.
@@ -409,8 +459,14 @@ const LOST: usize = 4;
 pub const INTERVAL: Duration = Duration::from_millis(25);
 /// Bound: frames that are read in an interval; further ones are only counted.
 pub const READS_MAX: u32 = 1024;
-/// Bound: flows that an interval looks at; further ones tell nothing.
-const ACTIVE_MAX: usize = 256;
+/// Flows are sampled where more of their frames are read in an interval.
+const READS_GOAL: u32 = 128;
+/// All flows; a power of two.
+const ALL: u32 = 64;
+/// An odd number with even bits: 2^64 divided by the golden ratio.
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Bound: flows that are read at a time, and that an interval looks at; others tell nothing.
+const ACTIVE_MAX: usize = 64;
 /// The intervals that are remembered.
 const PAST: usize = 64;
 /// The intervals that rates are measured over.

@@ -102,6 +102,14 @@ impl Flow {
         self.seen[0].at.max(self.seen[1].at)
     }
 
+    /// Is read no more, or not for a while: what is under way is forgotten.
+    pub fn pause(&mut self) {
+        self.is_active = false;
+        self.rounds.iter_mut().for_each(Round::abandon);
+        self.seen.iter_mut().for_each(|seen| seen.is_started = false);
+        (self.found, self.latest) = Default::default();
+    }
+
     /// Reads a frame that arrived at `at`. `gap` counts the gaps in what was read: after one, what
     /// a frame leaves out was not read, rather than lost.
     #[inline]

@@ -24,7 +24,7 @@ pub(crate) fn bound_weights(samples: &mut [Sample]) {
 }
 
 fn bound_by(samples: &mut [Sample], key: fn(&Sample) -> u32) {
-    samples.sort_unstable_by_key(|sample| (key(sample), sample.values, sample.weight));
+    samples.sort_unstable_by_key(key);
     for group in samples.chunk_by_mut(|one, other| key(one) == key(other)) {
         let sum: u32 = group.iter().map(|sample| sample.weight).sum();
         if sum > WEIGHT_MAX {

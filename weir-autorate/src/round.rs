@@ -13,6 +13,8 @@ pub(crate) struct Round {
     probes: [Probe; PROBES],
     /// The place of the latest one.
     latest: u8,
+    /// The probes that have left and are not answered, as bits.
+    left: u16,
     /// The least round trip, in nanoseconds.
     pub base: Baseline,
     /// When the first sample came.
@@ -23,7 +25,7 @@ pub(crate) struct Round {
     waited: Duration,
 }
 
-saved!(Round { probes, latest, base, first, count, waited });
+saved!(Round { probes, latest, left, base, first, count, waited });
 
 /// A frame that leaves, and what answers it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,6 +76,7 @@ impl Round {
         }
         let (asks, ack, echo, spin) = asked(segment, seen)?;
         self.probes[place] = Probe { state: ARRIVED, asks, spin, ack, echo, at };
+        self.left &= !(1 << place);
         self.latest = place as u8;
         Some(place)
     }
@@ -84,7 +87,14 @@ impl Round {
         if probe.state == ARRIVED {
             self.waited = at.since(probe.at);
             (probe.state, probe.at) = (LEFT, at);
+            self.left |= 1 << place;
         }
+    }
+
+    /// Forgets the probes that are under way.
+    pub fn abandon(&mut self) {
+        self.probes.iter_mut().for_each(|probe| probe.state = IDLE);
+        self.left = 0;
     }
 
     /// Returns the least time between two probes: those under way are spread over the time that one
@@ -112,13 +122,15 @@ impl Round {
     #[inline]
     pub fn answer(&mut self, at: Instant, segment: &Segment, gap: Duration) -> Option<Duration> {
         let mut least: Option<Duration> = None;
-        for probe in &mut self.probes {
-            if probe.state != LEFT {
-                continue;
-            }
+        let mut left = self.left;
+        while left != 0 {
+            let place = left.trailing_zeros() as usize % PROBES;
+            left &= left - 1;
+            let probe = &mut self.probes[place];
             let trip = at.since(probe.at);
             if let Some(counts) = probe.is_answered(segment, trip, gap) {
                 probe.state = IDLE;
+                self.left &= !(1 << place);
                 let counts = counts && trip < TRIP_MAX;
                 least = if counts { Some(least.map_or(trip, |l| l.min(trip))) } else { least };
             }
@@ -135,6 +147,9 @@ impl Round {
 
     /// Returns when the two oldest probes left that an acknowledgement must answer.
     pub fn awaited(&self) -> [Option<Instant>; 2] {
+        if self.left == 0 {
+            return [None; 2];
+        }
         let asked =
             |probe: &&Probe| probe.state == LEFT && probe.asks & (ASKS_ACK | SPOILED) == ASKS_ACK;
         self.probes.iter().filter(asked).fold([None; 2], |oldest, probe| match oldest {

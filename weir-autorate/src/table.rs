@@ -163,7 +163,7 @@ fn host_of(host: u32) -> usize {
 /// Bound: flows that are followed; frames of others are only counted.
 pub const FLOWS_MAX: usize = 1024;
 /// Bound: flows of one host that are followed; frames of others are only counted.
-pub const FLOWS_PER_HOST_MAX: usize = 32;
+pub const FLOWS_PER_HOST_MAX: usize = 8;
 /// Bound: flows that join in one interval; others may in a later one.
 const JOINS_MAX: u32 = 32;
 /// The places that a flow may have.
