@@ -1,7 +1,7 @@
 //! What connections of one host share: settings of the sender, and the path to the receiver.
 //!
-//! A connection that sends little shows little. Invariant: connections of a host have the same first
-//! window, and connections to a host lose the same part of their packets.
+//! A connection that sends little shows little. Invariant: connections of a host have the same
+//! first window, and connections to a host lose the same part of their packets.
 
 use crate::tcp::Tcp;
 use crate::{FlowOf, Model};

@@ -24,6 +24,7 @@ mod interval;
 pub mod keeping;
 pub mod kinds;
 pub mod load;
+mod losses;
 pub mod memory;
 mod meter;
 pub mod network;

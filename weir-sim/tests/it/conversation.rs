@@ -73,8 +73,8 @@ fn a_reader_opens_a_connection_for_each_page_and_a_player_keeps_its_period() {
         [("tcp", next[0], 3, 400), ("tcp", next[1], 1, 1000), ("quic", next[1], 1, 1000)]
     {
         let keys = format!(
-            "client = \"dst\"\nreturn_delay = \"100 ms\"\nconversation = [{{ up = 100, down = 1000 }}, \
-             {{ {next}, up = 100, down = 1000 }}, {{ {next}, up = 100, down = 1000 }}]"
+            "client = \"dst\"\nreturn_delay = \"100 ms\"\n\
+             conversation = [{{ up = 100, down = 1000 }}, {{ {next}, up = 100, down = 1000 }}, {{ {next}, up = 100, down = 1000 }}]"
         );
         let link = LINK.replace("RATE", "1 Gbit/s").replace("LIMIT", "10");
         let source = format!("[[source]]\nname = \"a\"\nkind = \"{kind}\"\n{keys}\n");
