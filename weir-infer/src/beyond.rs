@@ -93,7 +93,7 @@ fn server(source: &Source, plan: &Conversation) -> Option<Server> {
     })
 }
 
-/// What a host's users do at a server.
+/// The habits of a host's users at a server.
 #[derive(Default)]
 struct Habits {
     /// The bytes of whole objects.

@@ -20,6 +20,7 @@ mod population;
 mod replayed;
 mod report;
 mod scenario;
+mod shared;
 mod shown;
 pub mod tcp;
 mod text;
@@ -265,8 +266,8 @@ pub fn infer(
         }
     }
     counts.left_out(table.left_out);
-    share_first_windows(&mut flows);
-    share_losses(&mut flows);
+    shared::first_windows(&mut flows);
+    shared::losses(&mut flows);
     users::follow(&mut flows);
     let rate = options.rate.map_or(busiest, Rate::bits_per_second);
     let mut notes = notes(&read, &meter, options, busiest);
@@ -288,51 +289,6 @@ pub fn infer(
     };
     let (fault, options) = (read.fault, options.clone());
     Ok(Inferred { flows, counts, notes, fault, duration, rate, direction, options })
-}
-
-/// Gives all connections of a sending host the least first window of them: it is a setting of the
-/// host, and a flight that grew before its end was seen looks larger.
-fn share_first_windows(flows: &mut [FlowOf]) {
-    let mut least: BTreeMap<IpAddr, u64> = BTreeMap::new();
-    for flow in flows.iter() {
-        let Some((host, tcp)) = sender(flow) else { continue };
-        if let Some(bytes) = tcp.initial_window {
-            let known = least.entry(host).or_insert(bytes);
-            *known = bytes.min(*known);
-        }
-    }
-    for flow in flows {
-        let known = sender(flow).and_then(|(host, _)| least.get(&host)).copied();
-        if let Model::Tcp { tcp, .. } = &mut flow.model {
-            tcp.initial_window = known;
-        }
-    }
-}
-
-/// Gives all connections to a receiving host the part of their packets that is lost behind the last
-/// point: one connection loses too few to tell, and they share a path.
-fn share_losses(flows: &mut [FlowOf]) {
-    let mut sums: BTreeMap<IpAddr, [u64; 2]> = BTreeMap::new();
-    for flow in flows.iter() {
-        // What comes back does not pass the link in a scenario.
-        let own = sender(flow).filter(|(host, _)| *host == flow.source.ip());
-        let Some((_, tcp)) = own else { continue };
-        let sum = sums.entry(flow.destination.ip()).or_default();
-        *sum = [sum[0] + tcp.repeats.awaited, sum[1] + tcp.repeats.of];
-    }
-    for flow in flows {
-        let known = sums.get(&flow.destination.ip()).filter(|sum| sum[0] >= LOSSES_MIN);
-        if let (Some(sum), Model::Tcp { tcp, .. }) = (known, &mut flow.model) {
-            tcp.path_loss = sum[0] as f64 / sum[1].max(1) as f64;
-        }
-    }
-}
-
-/// Returns the host of a connection that sent more.
-fn sender(flow: &FlowOf) -> Option<(IpAddr, &Tcp)> {
-    let Model::Tcp { tcp, source_is_client } = &flow.model else { return None };
-    let is_source = (tcp.sender == 0) == *source_is_client;
-    Some((if is_source { flow.source.ip() } else { flow.destination.ip() }, tcp))
 }
 
 fn notes(read: &input::Read, meter: &Meter, options: &Options, busiest: u64) -> Vec<String> {
@@ -639,8 +595,6 @@ impl Model {
 /// Flows from which alike connections become one group.
 pub const POPULATION_FROM: usize = 2_000;
 
-/// Segments sent again from which a path loses some.
-const LOSSES_MIN: u64 = 3;
 /// Answers from which a host's own least turnaround counts.
 const SAMPLES_ENOUGH: u32 = 16;
 /// IP in IP, IPv6 in IPv4, GRE, ESP, AH, Ethernet in IP, L2TP.

@@ -3,8 +3,8 @@
 //! A round trip has the error of its method, a congestion control the probability of its family,
 //! and a receiver of which few acknowledgements were seen may hold them back or not. What differs
 //! between replications is then how much the answer depends on what is not known. Draws follow from
-//! the name of a source and the number of the replication. Invariant: replication 0 has what is most
-//! probable.
+//! the name of a source and the number of the replication. Invariant: replication 0 has what is
+//! most probable.
 
 use crate::tcp::{Acks, Family, Method, Tcp};
 use crate::{Inferred, Model};

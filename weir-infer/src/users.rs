@@ -4,7 +4,7 @@
 //! A reader whose page is there sooner asks sooner for the next one. A connection follows another
 //! one of the same hosts and port if it begins within [`PAUSE_MAX`] of the end of that one's last
 //! exchange, and no other connection follows that. Of several that ended the one that ended first
-//! is taken: which reader it was cannot be told behind one address, and does not matter for the sum.
+//! is taken: which reader it was cannot be told behind one address, nor does it matter for the sum.
 //! Where about as many connections had to be open at once as there are, they came for reasons of
 //! their own, and none follows another. Invariant: a connection follows at most one, which ended
 //! before it began, and is followed by at most one.

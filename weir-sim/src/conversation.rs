@@ -4,8 +4,8 @@
 //! the server responds once the request has arrived whole; the client waits for all of the
 //! response, and then for the pause before the next exchange, which may be on a connection of its
 //! own. Whatever carries the bytes is told nothing of this: it writes what [`Talk::next`] returns,
-//! reports what was read, and connects again when [`Talk::reopens`] says so. Invariant: one exchange
-//! is under way at a time, so a read never holds bytes of two of them.
+//! reports what was read, and connects again when [`Talk::reopens`] says so. Invariant: one
+//! exchange is under way at a time, so a read never holds bytes of two of them.
 
 use std::sync::Arc;
 use weir_core::units::{Duration, Instant};

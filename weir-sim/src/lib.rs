@@ -25,6 +25,7 @@ mod interval;
 pub mod keeping;
 pub mod kinds;
 pub mod load;
+mod losses;
 pub mod memory;
 mod meter;
 pub mod network;

@@ -15,6 +15,7 @@ use crate::detailed::Detailed;
 use crate::events::Events;
 use crate::interval::Interval;
 use crate::kinds::{Datagram, Step};
+use crate::losses::Losses;
 use crate::meter::{DROPPED, LEFT, LinkMeter, SENT, SourceMeter, add};
 use crate::network;
 use crate::packets::{Content, Flight, Packets};
@@ -37,7 +38,7 @@ use weir_core::link::{Arrival, LinkPlan, Packet};
 use weir_core::packet::{Addresses, FlowKey, Headers, Protocol};
 use weir_core::parameter::BuildError;
 use weir_core::sched::Kin;
-use weir_core::units::{Duration, Instant, Share};
+use weir_core::units::{Duration, Instant};
 use weir_trace::drive::Drive;
 use weir_trace::explain::Explained;
 
@@ -255,7 +256,7 @@ struct State<'a> {
     link: LinkMeter,
     /// The bottleneck behind the link.
     behind: Option<Box<RunningBehind>>,
-    /// What sources lose behind the link, if one does.
+    /// Losses of sources behind the link, if one has any.
     losses: Option<Box<Losses>>,
     delay: Duration,
     window: Interval,
@@ -823,29 +824,6 @@ impl SourceMeter {
 
 /// The lanes of a connection's packets by their codepoint of ECN, which rules may ask for.
 type MarkedLanes = [Lane; 4];
-
-/// The chance losses of sources behind the link.
-#[derive(Debug)]
-struct Losses(Vec<Option<(Random, u64)>>);
-
-impl Losses {
-    /// `None` if no source loses packets.
-    fn of(scenario: &Scenario) -> Option<Self> {
-        let of = |source: &Source| {
-            let loss = source.traffic.tcp().map(|tcp| tcp.loss).filter(|loss| loss.ppb() > 0)?;
-            let random = Random::stream(scenario.seed, &format!("losses of {}", source.name));
-            Some((random, u64::from(loss.ppb())))
-        };
-        let losses: Vec<_> = scenario.sources.iter().map(of).collect();
-        losses.iter().any(Option::is_some).then_some(Self(losses))
-    }
-
-    /// Returns whether the next packet of a source is lost.
-    fn loses(&mut self, source: usize) -> bool {
-        let own = self.0[source].as_mut();
-        own.is_some_and(|(random, ppb)| random.below(u64::from(Share::WHOLE.ppb())) < *ppb)
-    }
-}
 
 /// The bottleneck of a scenario, in operation.
 fn behind(scenario: &Scenario, window: Interval) -> Option<Box<RunningBehind>> {

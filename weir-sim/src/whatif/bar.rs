@@ -4,13 +4,13 @@
 //!
 //! - *The model's.* In the known case a group's figure was off by a part of itself, or the
 //!   distribution that it is of was: the root of the mean square of its quantiles' errors. One such
-//!   error is one draw, and a small one may be luck, so its square counts as the mean of itself and the
-//!   mean over the groups (of throughputs: over those that react, or that do not), unless it is
+//!   error is one draw, and a small one may be luck, so its square counts as the mean of itself and
+//!   the mean over the groups (of throughputs: over those that react, or that do not), unless it is
 //!   larger than that. What 90 % of such errors do not exceed is Student's quantile with as many
 //!   degrees of freedom as there were groups.
-//! - *Chance.* Replications differ in starts and in what inference does not know for sure. The truth
-//!   is one run more, not their mean, so their deviation counts with a root of 1 + 1/n, and Student's
-//!   quantile, over the replications of all policies together.
+//! - *Chance.* Replications differ in starts and in what inference does not know for sure. The
+//!   truth is one run more, not their mean, so their deviation counts with a root of 1 + 1/n, and
+//!   Student's quantile, over the replications of all policies together.
 //!
 //! Invariant: no constant here was fitted to forecasts whose truth is known.
 

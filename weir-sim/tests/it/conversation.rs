@@ -66,6 +66,55 @@ fn a_response_is_under_congestion_control_in_either_direction() {
 }
 
 #[test]
+fn a_reader_opens_a_connection_for_each_page_and_a_player_keeps_its_period() {
+    let next = ["after = \"200 ms\", connect = true", "every = \"1 s\""];
+    // From the end of one to that of the next: pause, handshake and exchange, or the period.
+    for (kind, next, connections, apart) in
+        [("tcp", next[0], 3, 400), ("tcp", next[1], 1, 1000), ("quic", next[1], 1, 1000)]
+    {
+        let keys = format!(
+            "client = \"dst\"\nreturn_delay = \"100 ms\"\n\
+             conversation = [{{ up = 100, down = 1000 }}, {{ {next}, up = 100, down = 1000 }}, {{ {next}, up = 100, down = 1000 }}]"
+        );
+        let link = LINK.replace("RATE", "1 Gbit/s").replace("LIMIT", "10");
+        let source = format!("[[source]]\nname = \"a\"\nkind = \"{kind}\"\n{keys}\n");
+        let scenario = written(&format!("{link}{source}"));
+        let watch = Watch { objects: true, ..Watch::default() };
+        let report = run_watched(&scenario, watch, &mut |_| {}).expect("it is sound");
+        let source = report.source("a").expect("it is declared");
+        let ends: Vec<u64> = source.objects.iter().map(|one| one.ended.as_nanos()).collect();
+        let millis: Vec<u64> =
+            ends.windows(2).map(|pair| (pair[1] - pair[0] + 500_000) / 1_000_000).collect();
+        assert_eq!(millis, [apart, apart], "{kind}, {next}");
+        if let Some(tcp) = source.tcp {
+            assert_eq!(tcp.connections, connections, "{next}");
+        }
+    }
+}
+
+#[test]
+fn quic_opens_a_connection_for_each_page_too() {
+    let link = LINK.replace("RATE", "1 Gbit/s").replace("LIMIT", "10");
+    let text = format!(
+        "{link}[[source]]\nname = \"a\"\nkind = \"quic\"\nreturn_delay = \"20 ms\"\nconversation = \
+         [{{ up = 100, down = 1000 }}, {{ connect = true, after = \"1 s\", up = 100, down = 1 }}]"
+    );
+    let report = run(&written(&text));
+    let quic = report.source("a").and_then(|source| source.quic.clone()).expect("it is QUIC");
+    assert_eq!((quic.connections, quic.transfers.count), (2, 2), "{report}");
+}
+
+#[test]
+fn a_path_loses_its_part_and_a_source_repairs_it() {
+    let keys = "loss = \"2 %\"\nreturn_delay = \"10 ms\"\nconversation = [{ up = 3000000 }]";
+    let report = line("100 Mbit/s", 1000, &talk("a", keys));
+    let tcp = report.source("a").and_then(|source| source.tcp).expect("it is TCP");
+    // Of 2072 segments; the deviation is 6.
+    assert!((15..70).contains(&tcp.retransmitted), "{report}");
+    assert_eq!(tcp.transfers.count, 1, "every byte arrives");
+}
+
+#[test]
 fn over_quic_it_is_the_same() {
     for client in ["src", "dst"] {
         let keys = format!(

@@ -259,7 +259,7 @@ fn wrong_values_of_tcp_are_named() {
                 "W010 source `x` has no key `size`; it has `name`, `kind`, `proto`, `src`, `dst`, \
                 `sport`, `dport`, `dscp`, `vlan`, `pcp`, `src_mac`, `dst_mac`, `mark`, `icmp_type`, `interface`, `class`, `start`, `stop`, \
                 `profile`, `congestion`, `ecn`, `hystart`, `initial_window`, `slow_start`, `pacing`, `nagle`, `idle_restart`, `sack`, `rto_min`, `window`, `window_max`, \
-                `ack_delay`, `quick_acks`, `timestamps`, `mtu`, `mss`, `return_delay`, `client`, \
+                `ack_delay`, `quick_acks`, `timestamps`, `mtu`, `mss`, `return_delay`, `loss`, `client`, \
                 `conversation`, `bytes`, `think`",
             ),
         ],
@@ -461,7 +461,8 @@ fn a_misplaced_key_is_told_where_it_belongs() {
         (
             "loss = \"1 %\"",
             cbr.to_owned(),
-            "a key of a `[[link]]` of a network, of [rsvp]: move it to one",
+            "of a `[[link]]` of a network, of [rsvp], of a `[[source]]` of kind `tcp`, `ttcp`, `video` \
+             and others: move it to one",
         ),
         ("", format!("{cbr}warmup = \"1 ms\""), "the scenario itself, above its tables: move it"),
         ("", format!("{tcp}size = \"99 B\""), "of kind `cbr`, `poisson`, `on-off`"),
