@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_core::ids::ClassId;
 use weir_core::units::Duration;
+use weir_infer::Load;
 use weir_policy::policy::{self, Measure, Metric, Policy, Promise};
 use weir_policy::render;
 use weir_policy::table::{Table, millis};
@@ -25,7 +26,8 @@ use weir_sim::{Fate, Scenario, Watch};
 /// cannot be read.
 #[derive(clap::Args)]
 pub struct Test {
-    /// The policy, in TOML; scenarios are found relative to it, and run with this policy.
+    /// The policy, in TOML; scenarios are found relative to it, and run with this policy. Captures
+    /// and records stand for what `weir infer` finds in them.
     policy: PathBuf,
     /// The number of runs of each scenario, with different seeds.
     #[arg(long, default_value_t = RUNS,
@@ -128,9 +130,21 @@ fn tracks(under: &str, scenario: &Scenario, promises: &[Row]) -> Result<Tracks, 
 /// Returns a scenario with the policy.
 fn scenario(policy: &Policy, path: &Path, output: &Output) -> Result<Scenario, Exit> {
     let name = path.display().to_string();
-    let bytes = input::read_named(path)
-        .map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
-    let outcome = read::parse_with(&bytes, &name, &|path: &Path| input::read_named(path), policy);
+    let load = load(path, output)?;
+    let (bytes, outcome) = match &load {
+        Some(load) => {
+            let bytes = load.text.clone().into_bytes();
+            let outcome = read::parse_with(&bytes, &name, &|path: &Path| load.read(path), policy);
+            (bytes, outcome)
+        }
+        None => {
+            let bytes = input::read_named(path)
+                .map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
+            let read_file = |path: &Path| input::read_named(path);
+            let outcome = read::parse_with(&bytes, &name, &read_file, policy);
+            (bytes, outcome)
+        }
+    };
     if outcome.failed() {
         return Err(kind::refuse(output, (&name, &bytes), Kind::Scenario, &outcome));
     }
@@ -140,6 +154,18 @@ fn scenario(policy: &Policy, path: &Path, output: &Output) -> Result<Scenario, E
         return Err(output.refuse(&format!("{name} is a network, without a single policy; {cure}")));
     }
     Ok(Scenario { name, ..scenario })
+}
+
+/// Returns what is inferred from a capture or a record; `None` of another file.
+fn load(path: &Path, output: &Output) -> Result<Option<Load>, Exit> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let load = crate::infer::open(path).and_then(Load::of);
+    let load = load.map_err(|error| output.refuse(&error))?;
+    let fault = load.iter().filter_map(|load| load.fault.as_ref());
+    fault.for_each(|fault| output.warn(&format!("{}: it ends early: {fault}", path.display())));
+    Ok(load)
 }
 
 /// Runs a scenario, several times.
