@@ -14,9 +14,11 @@ mod datagrams;
 mod flows;
 mod frame;
 mod input;
+mod load;
 mod named;
 pub mod observed;
 mod population;
+pub mod reacting;
 mod replayed;
 mod report;
 mod scenario;
@@ -31,6 +33,7 @@ pub mod whatif;
 pub use datagrams::{OpenLoop, Quic, Steady};
 pub use flows::{FLOWS_MAX, PACKETS_MAX};
 pub use input::Input;
+pub use load::Load;
 pub use named::{Named, Policies, policies};
 pub use replayed::Beside;
 pub use report::{Counts, Reason, Row};
@@ -538,6 +541,13 @@ fn datagrams(flow: &Flow, packets: &datagrams::Packets, source: usize) -> Model 
     match packets.steady(source) {
         Some(steady) => Model::Steady { steady, of },
         None => Model::Replayed { reason: Reason::OpenLoop(of) },
+    }
+}
+
+impl Inferred {
+    /// Returns the instant of the first frame; `None` without a flow.
+    pub(crate) fn origin(&self) -> Option<Instant> {
+        self.flows.first().map(|flow| flow.origin)
     }
 }
 

@@ -25,12 +25,23 @@ impl<'s> Named<'s> {
     }
 
     /// Returns whether it is a record of `weir record`, and all of its bytes.
-    fn kind(mut self) -> Result<(bool, Self), String> {
+    fn kind(self) -> Result<(bool, Self), String> {
+        let (start, rest) = self.begin()?;
+        Ok((is_record(&start), rest))
+    }
+
+    /// Returns whether it is a capture or a record, and all of its bytes.
+    pub(crate) fn traffic(self) -> Result<(bool, Self), String> {
+        let (start, rest) = self.begin()?;
+        Ok((is_record(&start) || CaptureReader::new(&*start).is_ok(), rest))
+    }
+
+    /// Returns the first bytes, and all.
+    fn begin(mut self) -> Result<(Vec<u8>, Self), String> {
         let mut start = Vec::new();
         let read = self.bytes.by_ref().take(START).read_to_end(&mut start);
         read.map_err(|error| format!("{}: {error}", self.name))?;
-        let is_record = is_record(&start);
-        Ok((is_record, Self::new(self.name, Cursor::new(start).chain(self.bytes))))
+        Ok((start.clone(), Self::new(self.name, Cursor::new(start).chain(self.bytes))))
     }
 
     fn capture(self) -> Result<CaptureReader<'s>, String> {
@@ -89,6 +100,6 @@ impl Policies {
 }
 
 /// The bytes by which the kind of a file is known.
-const START: u64 = 512;
+const START: u64 = 4096;
 /// The bytes of a record that are read at once.
 const PART: usize = 256 << 10;

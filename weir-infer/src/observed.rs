@@ -383,6 +383,35 @@ impl Stream {
     }
 }
 
+/// As [`observe`], but only what leaves the link between two times from the first frame counts.
+pub fn observe_between(
+    input: Input<'_>,
+    inferred: &Inferred,
+    scenario: &Scenario,
+    (from, to): (Duration, Duration),
+) -> Observed {
+    let mut reading = Reading::new(inferred, scenario);
+    let mut first = None;
+    let mut has_begun = false;
+    let mut kept: Option<Vec<Tally>> = None;
+    input.read(&mut |seen| {
+        let first: Instant = *first.get_or_insert(seen.at);
+        let since = seen.at.since(first.min(seen.at));
+        if since >= from && !has_begun {
+            has_begun = true;
+            reading.tracks.iter_mut().for_each(|track| track.tally = Tally::default());
+        }
+        if since >= to && kept.is_none() {
+            kept = Some(reading.tracks.iter().map(|track| track.tally.clone()).collect());
+        }
+        reading.frame(seen);
+    });
+    for (track, tally) in reading.tracks.iter_mut().zip(kept.into_iter().flatten()) {
+        track.tally = tally;
+    }
+    reading.finish()
+}
+
 /// Returns what tells a frame from others of its flow: the bytes behind the IP header, with its
 /// length.
 fn identity(seen: &Seen<'_>) -> u64 {

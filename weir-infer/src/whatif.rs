@@ -87,7 +87,11 @@ pub fn ask(
 }
 
 /// Reads the inferred scenario under a policy.
-fn scenario(inferred: &Inferred, text: &str, policy: &Policy) -> Result<Scenario, String> {
+pub(crate) fn scenario(
+    inferred: &Inferred,
+    text: &str,
+    policy: &Policy,
+) -> Result<Scenario, String> {
     let beside = inferred.beside();
     let file = |path: &Path| {
         let named = |name: &str| path.file_name().is_some_and(|own| own == name);

@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 use weir_core::units::Duration;
 use weir_infer::tcp::{Exchange, Tcp};
 use weir_infer::whatif::{Answer, Trial, ask};
-use weir_infer::{FlowOf, Grouping, Inferred, Input, Model, Named, infer as inference, policies};
+use weir_infer::{
+    FlowOf, Grouping, Inferred, Input, Load, Model, Named, infer as inference, policies,
+};
 use weir_policy::Policy;
 use weir_sim::replicate;
 use weir_sim::whatif::{Forecast, Group, Row, WhatIf};
@@ -126,6 +128,27 @@ pub fn whatif<'py>(
     made.setattr("rows", Table::of(forecast_cells(&whatif))?)?;
     made.setattr("unlike", Table::of(unlike_cells(&whatif))?)?;
     Ok(made)
+}
+
+/// Writes into a folder the scenario that stands for a capture or a record, with the files that it
+/// names, and returns its text; None of another file.
+#[pyfunction]
+pub fn stand_in(py: Python<'_>, path: PathBuf, folder: PathBuf) -> PyResult<Option<String>> {
+    let made = py.detach(|| {
+        let Some(load) = Load::of(Files::open(&path)?).map_err(Trouble::Refused)? else {
+            return Ok(None);
+        };
+        for file in &load.beside {
+            let own = folder.join(&file.name);
+            std::fs::write(&own, &file.bytes).map_err(|error| cannot("write", &own, &error))?;
+        }
+        Ok(Some(load))
+    });
+    let load = made.map_err(|trouble| raised(py, trouble))?;
+    if let Some(fault) = load.as_ref().and_then(|load| load.fault.as_ref()) {
+        answer::warn(py, &format!("{}: it ends early: {fault}", path.display()))?;
+    }
+    Ok(load.map(|load| load.text))
 }
 
 /// A capture or a record, and a capture of the other side of the link.

@@ -35,7 +35,7 @@ mod _weir {
     #[pymodule_export]
     use super::effects::{bounds, convert, diff, import_};
     #[pymodule_export]
-    use super::infer::{infer, whatif};
+    use super::infer::{infer, stand_in, whatif};
     #[pymodule_export]
     use super::lab::lab;
     #[pymodule_export]

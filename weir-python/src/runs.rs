@@ -11,6 +11,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_core::units::Duration;
+use weir_infer::{Load, Named};
 use weir_policy::file;
 use weir_policy::policy::Policy;
 use weir_sim::compare::{self, Runs, find};
@@ -366,8 +367,15 @@ fn promised(py: Python<'_>, policy: &Policy, path: &Path) -> PyResult<Scenario> 
     let bytes = file::read_named(path).map_err(|error| {
         std::io::Error::new(error.kind(), format!("cannot read {name}: {error}"))
     })?;
-    let read_file = |path: &Path| file::read_named(path);
-    let outcome = py.detach(|| read::parse_with(&bytes, &name, &read_file, policy));
+    let load = py.detach(|| Load::of(Named::new(name.clone(), &*bytes)));
+    let load = load.map_err(|why| answer::error(py, why, &[]))?;
+    let outcome = py.detach(|| match &load {
+        Some(load) => {
+            let read_file = |path: &Path| load.read(path);
+            read::parse_with(load.text.as_bytes(), &name, &read_file, policy)
+        }
+        None => read::parse_with(&bytes, &name, &|path: &Path| file::read_named(path), policy),
+    });
     let scenario = answer::plan(py, outcome)?;
     if scenario.network.is_some() {
         let why = format!("{name} is a network; promise under a scenario with one link");

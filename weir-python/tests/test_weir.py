@@ -27,6 +27,7 @@ from pathlib import Path
 
 import weir
 from weir import _weir
+from weir._captured import scenario_of
 
 from common import EXAMPLES, POLICY, PYTHON, SCENARIO, Folder, needs
 
@@ -708,6 +709,18 @@ class Captures(Folder):
         same = [place for place, policy in enumerate(rows["policy"]) if policy == "same"]
         self.assertEqual({rows["verdict"][place] for place in same}, {"cannot-tell"})
         self.assertIn("<td>throughput</td>", found._repr_html_())
+
+    def test_a_capture_stands_for_a_scenario(self):
+        capture = self.write("evening.pcap.gz", self.CAPTURE.read_bytes())
+        text, below = scenario_of(capture, None, self.folder)
+        self.assertIn('start_jitter = "5 ms"', text)
+        self.assertEqual([path.suffix for path in Path(below).iterdir()], [".pcapng"])
+        plain = self.write("mix.toml", SCENARIO % "1 s")
+        self.assertEqual(scenario_of(plain, None, self.folder), (SCENARIO % "1 s", self.folder))
+        promise = '[[promise]]\nthat = "all.delay.max > 1 ms"\nunder = "evening.pcap.gz"\n'
+        self.write("home.toml", POLICY + promise)
+        (row,) = weir.test(POLICY + promise, self.folder, runs=2)["promises"]
+        self.assertEqual(row["verdict"], "kept")
 
     @needs("pyarrow")
     def test_pyarrow_opens_flows(self):

@@ -3,13 +3,20 @@
 use crate::Run;
 use crate::output::{Exit, Format, Output};
 use crate::set::setting;
+use indicatif::ProgressBar;
 use std::fs::File;
 use std::io::BufReader;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use weir_core::units::Duration;
+use weir_host::signals::StopSignal;
+use weir_infer::Input;
+use weir_infer::reacting::{self, Runs};
+use weir_sim::replicate;
 use weir_trace::driver::model::{Complete, Driver};
 use weir_trace::fork::{Ask, Forked, Recorded, fork};
 use weir_trace::load::Edit;
+use weir_trace::record::RecordReader;
 
 /// Goes on from a moment of a record with other values of the policy, and compares with what
 /// happened.
@@ -17,8 +24,9 @@ use weir_trace::load::Edit;
 /// The link is as it was at the moment; then the values are set as `weir set` would have set them,
 /// and it gets the frames that came, at the times at which they came. Without a value to set, the
 /// future is the recorded one, and this exits 1 if it is not, to the bit. Senders that react to
-/// loss or delay would have sent otherwise. Exits 1 also if the record is damaged, 2 if there is no
-/// record or a value cannot be set. docs/record.md describes the output.
+/// loss or delay would have sent otherwise: --reacting simulates them. Exits 1 also if the record
+/// is damaged, 2 if there is no record or a value cannot be set. docs/record.md describes the
+/// output.
 #[derive(clap::Args)]
 pub struct Fork {
     /// A file of `weir record`.
@@ -39,6 +47,17 @@ pub struct Fork {
     /// reports each packet.
     #[arg(long, value_name = "REPORTS")]
     card: Option<Card>,
+    /// Let the senders of the record react: both futures are simulated with the sources that
+    /// `weir infer` finds, the first one is compared with the record, and by so much the second may
+    /// be wrong.
+    #[arg(long, conflicts_with_all = ["card", "step"])]
+    reacting: bool,
+    /// With --reacting: the runs of each future, from which follows what differs by chance.
+    #[arg(long, value_name = "COUNT", default_value = "3", requires = "reacting")]
+    replications: NonZeroU16,
+    /// With --reacting: the runs at the same time; by default one a processor.
+    #[arg(long, value_name = "COUNT", requires = "reacting")]
+    threads: Option<NonZeroU16>,
     /// How long the futures are; until the end of the record at most.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = some_time)]
     length: Duration,
@@ -82,6 +101,9 @@ impl Fork {
             Format::Text => Some(self.length),
         };
         let ask = Ask { at, edits, length: self.length, step, driver: self.card.map(Card::driver) };
+        if self.reacting {
+            return self.react(&recorded, &ask, output);
+        }
         let forked = fork(&recorded, open()?, &ask)?;
         match output.format {
             Format::Json => output.json(&forked.report(&recorded, &ask, CLASSES_MAX)),
@@ -91,6 +113,32 @@ impl Fork {
         fault.for_each(|fault| output.warn(&fault));
         let is_off = ask.edits.is_empty() && ask.driver.is_none() && forked.difference.is_some();
         Ok(if is_off || forked.fault.is_some() { Exit::Faults } else { Exit::Clean })
+    }
+
+    /// Simulates both futures with senders that react.
+    fn react(&self, recorded: &Recorded, ask: &Ask, output: &Output) -> Result<Exit, String> {
+        let stop = StopSignal::install().map_err(|error| error.to_string())?;
+        let replications = usize::from(self.replications.get());
+        let threads = self.threads.map_or_else(replicate::cores, |count| count.get().into());
+        let bar = ProgressBar::new(2 * replications as u64);
+        let done = |ended: usize| bar.set_position(ended as u64);
+        let runs = Runs { replications, threads, stop: stop.flag(), done: &done };
+        let record = || {
+            let record = RecordReader::new(open(&self.record)?);
+            record.map(Input::Record).map_err(|error| error.to_string())
+        };
+        let answer = reacting::fork(recorded, &record, ask, &runs);
+        bar.finish_and_clear();
+        let whatif = match answer {
+            Err(_) if stop.requested() => return Ok(Exit::Interrupted),
+            answer => answer?.whatif,
+        };
+        match output.format {
+            Format::Json => output.json(&whatif),
+            Format::Text => output.text(&whatif.to_string()),
+        }
+        let is_damaged = recorded.load.fault.is_some();
+        Ok(if is_damaged { Exit::Faults } else { Exit::Clean })
     }
 
     fn edit(&self, word: &str) -> Result<Edit, String> {
@@ -129,8 +177,7 @@ fn show(recorded: &Recorded, forked: &Forked, ask: &Ask, output: &Output) {
         ));
     }
     if !ask.edits.is_empty() || ask.driver.is_some() {
-        output
-            .text("Arrivals are as recorded: senders that react to loss or delay would differ.\n");
+        output.text("Arrivals are as recorded: senders that react would differ (--reacting).\n");
     }
 }
 

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_core::ids::ClassId;
 use weir_core::units::Duration;
+use weir_infer::Load;
 use weir_policy::policy::{self, Behind, Measure, Metric, Policy, Promise};
 use weir_policy::render;
 use weir_policy::table::{Table, millis};
@@ -31,7 +32,8 @@ use weir_sweep::edit::Edited;
 /// cannot be read.
 #[derive(clap::Args)]
 pub struct Test {
-    /// The policy, in TOML; scenarios are found relative to it, and run with this policy.
+    /// The policy, in TOML; scenarios are found relative to it, and run with this policy. Captures
+    /// and records stand for what `weir infer` finds in them.
     policy: PathBuf,
     /// The number of runs of each scenario, with different seeds.
     #[arg(long, default_value_t = RUNS,
@@ -184,9 +186,16 @@ impl Test {
     fn scenario(&self, policy: &Policy, under: &Path, output: &Output) -> Result<Scenario, Exit> {
         let path = self.policy.parent().unwrap_or(Path::new("")).join(under);
         let name = path.display().to_string();
-        let bytes = input::read_named(&path)
-            .map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?;
-        let files = |path: &Path| input::read_named(path);
+        let load = load(&path, output)?;
+        let bytes = match &load {
+            Some(load) => load.text.clone().into_bytes(),
+            None => input::read_named(&path)
+                .map_err(|error| output.refuse(&format!("cannot read {name}: {error}")))?,
+        };
+        let files = |path: &Path| match &load {
+            Some(load) => load.read(path),
+            None => input::read_named(path),
+        };
         let outcome = read::parse_with(&bytes, &name, &files, policy);
         if outcome.failed() {
             return Err(kind::refuse(output, (&name, &bytes), Kind::Scenario, &outcome));
@@ -232,6 +241,18 @@ fn tracks(under: &str, scenario: &Scenario, promises: &[Row]) -> Result<Tracks, 
     let tracks = timelines.finish().swap_remove(0);
     let about = format!("{under}: {}", tracks.about);
     Ok(Tracks { about, notes: own.map(verdict).collect(), ..tracks })
+}
+
+/// Returns what is inferred from a capture or a record; `None` of another file.
+fn load(path: &Path, output: &Output) -> Result<Option<Load>, Exit> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let load = crate::infer::open(path).and_then(Load::of);
+    let load = load.map_err(|error| output.refuse(&error))?;
+    let fault = load.iter().filter_map(|load| load.fault.as_ref());
+    fault.for_each(|fault| output.warn(&format!("{}: it ends early: {fault}", path.display())));
+    Ok(load)
 }
 
 /// Runs a scenario, several times.

@@ -35,8 +35,9 @@ pub struct Tune {
     /// A further condition, such as `bulk.rate > 5 Mbit/s`; may be given several times.
     #[arg(long, value_name = "CONDITION")]
     keep: Vec<String>,
-    /// Scenarios, which run with this policy instead of their own.
-    #[arg(long, value_name = "FILE.toml,...", required = true, value_delimiter = ',')]
+    /// Scenarios, which run with this policy instead of their own; captures and records stand for
+    /// what `weir infer` finds in them.
+    #[arg(long, value_name = "FILE,...", required = true, value_delimiter = ',')]
     over: Vec<PathBuf>,
     /// Which values may change, such as `class.*.rate,queue.limit`; by default all numbers and
     /// quantities of classes.

@@ -222,6 +222,11 @@ const PARTS: [Part; 45] = [
         run: |root| program(root, Path::new("bench/tune/run.sh"), &[]),
     },
     Part {
+        name: "whatif",
+        measures: "infer from 1 GB, forecasts of 5 minutes at 100 Mbit/s, 1000 damaged captures (10 min)",
+        run: |root| program(root, Path::new("bench/whatif/run.sh"), &[]),
+    },
+    Part {
         name: "lsp",
         measures: "from a keystroke to the diagnostics of a policy of 5000 classes (10 s)",
         run: |root| program(root, Path::new("bench/lsp/run.sh"), &[]),

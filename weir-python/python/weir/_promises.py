@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence, Union
 
 from . import _weir
+from ._captured import scenario_of
 from ._wanted import Condition
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -16,13 +17,16 @@ RUNS_MIN = 2
 """The fewest runs that have an interval."""
 
 
-def scenarios_of(table: Mapping[str, Any], folder: PathLike) -> dict[str, str]:
-    """Returns the scenarios of the promises of a policy that lies in `folder`, by their names."""
+def scenarios_of(
+    table: Mapping[str, Any], folder: PathLike, place: PathLike
+) -> dict[str, tuple[str, PathLike]]:
+    """Returns the scenarios of the promises of a policy that lies in `folder`, by their names, each
+    with the folder of its files: that of a capture is below `place`."""
     texts = {}
     for row in table.get("promise", []):
         path = Path(folder) / row["under"]
         try:
-            texts[row["under"]] = path.read_text()
+            texts[row["under"]] = scenario_of(path, None, place)
         except OSError as error:
             raise OSError(
                 f"the promise `{row['that']}` needs {path}, which cannot be read: {error.strerror}; "

@@ -142,22 +142,24 @@ class Search:
         self.tried: list[Candidate] = []
         self.known: dict[tuple[str, ...], Candidate] = {}
 
-    def promise(self, folder: PathLike) -> None:
-        """Makes the policy's own promises conditions, each under its scenario."""
+    def promise(self, folder: PathLike, place: PathLike) -> None:
+        """Makes the policy's own promises conditions, each under its scenario; `place` is for the
+        files of captures."""
         self.folder = folder
         conditions, self.promises = conditions_of(self.table)
         self.conditions += conditions
-        texts = scenarios_of(self.table, folder)
+        texts = scenarios_of(self.table, folder, place)
         for name in dict.fromkeys(condition.under for condition in conditions if condition.under):
             file = Path(folder, name)
-            scenario, place = table_of(texts[name], "scenario", str(file)), file.parent
+            text, beside = texts[name]
+            scenario = table_of(text, "scenario", str(file))
             known = [row for row in self.scenarios
                      if row.under is None and table_of(row.text, "scenario") == scenario
-                     and Path(row.folder).resolve() == place.resolve()]
+                     and Path(row.folder).resolve() == Path(beside).resolve()]
             if known:
                 known[0].under = name
             else:
-                stage = Stage(texts[name], place, goals=False, under=name, name=str(file))
+                stage = Stage(text, beside, goals=False, under=name, name=str(file))
                 self.scenarios.append(stage)
 
     def best(self, without: Container[int] = ()) -> Candidate:

@@ -6,10 +6,12 @@ import math
 import operator
 import os
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Sequence, Union
 
 from . import _weir
+from ._captured import scenario_of
 from ._engines import Engine
 from ._given import Given, file_of, folder_of, listed, refused, text_of
 from ._knobs import knobs_of, library, written
@@ -141,7 +143,8 @@ def tune(
 ) -> Tuned:
     """Searches values of a policy that meet the goals, with Optuna (`pip install './weir-python[tune]'`).
 
-    `policy` and each scenario of `over` are texts, files (`pathlib.Path`) or objects; a scenario runs
+    `policy` and each scenario of `over` are texts, files (`pathlib.Path`) or objects; the file of a
+    capture or a record stands for what `weir infer` finds in it; a scenario runs
     with this policy instead of its own (a network wherever a link names its file), and finds its files relative to `base_dir`, one folder for
     all or one for each, by default that of its own file. A goal is a
     condition, such as `voice.delay.p99 < 10 ms`, or an objective, such as `max bulk.rate`, which is
@@ -167,27 +170,28 @@ def tune(
         folders = list(base_dir)
     if len(folders) != len(over):
         raise ValueError(f"`base_dir` has {len(folders)} folders for {len(over)} scenarios")
-    scenarios = [(text_of(each), folder_of(each, folder), file_of(each))
-                 for each, folder in zip(over, folders)]
-    folder, file, policy = folder_of(policy, policy_dir), file_of(policy), text_of(policy)
-    search = Search(policy, goals, keep, scenarios, engine_of(engine, None, None))
-    search.file = file or os.path.join(folder, "policy.toml")
-    if "link" not in search.table:
-        raise ValueError("the policy has no [link]; a deployment is no policy, but names some")
-    errors = [found for found in _weir.check(policy) if found["severity"] == "error"]
-    if errors:
-        raise refused(f"the policy has errors: {errors[0]['message']}", errors)
-    # Before anything runs: what is missing is not found out after an hour.
-    for name in LIBRARIES:
-        library(name)
-    search.promise(folder)
-    search.seed, search.seeds, search.fresh = seed, seeds, fresh
-    search.wanted, search.spares = spare, [spare] * len(search.conditions)
-    search.knobs = knobs_of(search.table, list(free) or ["class.*"])
-    search.place()
-    bar = Bar(0, trials, sys.stderr.isatty() if progress is None else progress, "tuning")
-    with search.engine:
-        return _tuned(search, aims(search, goals, keep), trials, bar)
+    with tempfile.TemporaryDirectory(prefix="weir-") as place:
+        scenarios = [(*scenario_of(each, folder, place), file_of(each))
+                     for each, folder in zip(over, folders)]
+        folder, file, policy = folder_of(policy, policy_dir), file_of(policy), text_of(policy)
+        search = Search(policy, goals, keep, scenarios, engine_of(engine, None, None))
+        search.file = file or os.path.join(folder, "policy.toml")
+        if "link" not in search.table:
+            raise ValueError("the policy has no [link]; a deployment is no policy, but names some")
+        errors = [found for found in _weir.check(policy) if found["severity"] == "error"]
+        if errors:
+            raise refused(f"the policy has errors: {errors[0]['message']}", errors)
+        # Before anything runs: what is missing is not found out after an hour.
+        for name in LIBRARIES:
+            library(name)
+        search.promise(folder, place)
+        search.seed, search.seeds, search.fresh = seed, seeds, fresh
+        search.wanted, search.spares = spare, [spare] * len(search.conditions)
+        search.knobs = knobs_of(search.table, list(free) or ["class.*"])
+        search.place()
+        bar = Bar(0, trials, sys.stderr.isatty() if progress is None else progress, "tuning")
+        with search.engine:
+            return _tuned(search, aims(search, goals, keep), trials, bar)
 
 
 def aims(search: Search, goals: Sequence[str], keep: Sequence[str]) -> str:

@@ -138,6 +138,10 @@ def whatif(
     """Says what other policies, names with texts, would have done to a capture, as `weir whatif`
     does; with the tables `rows` and `unlike`."""
 
+def stand_in(path: _Path, folder: _Path) -> Union[str, None]:
+    """Writes into a folder the files of the scenario that stands for a capture or a record, and
+    returns its text; None of another file."""
+
 def bounds(text: str, name: str = "policy.toml") -> list[dict[str, Any]]:
     """What each class of a policy gets, as `weir check --bounds` says."""
 

@@ -38,15 +38,8 @@ pub(super) fn read_all(
             Place::Network(network) => network.and_then(|network| network.policies.get(&outlet)),
         };
         let name = if named.is_table() { None } else { named.name(report) };
-        changes.push(PlanChange {
-            at: Instant::ZERO.after(at),
-            policy: name.unwrap_or(INLINE).to_owned(),
-            classifier: policy.classifier(),
-            heir: policy.default.leaf,
-            outlet,
-            interfaces: interfaces(first, &policy),
-            link: policy.link,
-        });
+        let moment = (Instant::ZERO.after(at), name.unwrap_or(INLINE));
+        changes.push(PlanChange { outlet, ..PlanChange::to(policy, moment, first) });
     }
     changes
 }
@@ -91,14 +84,25 @@ fn instant(
     Some(at)
 }
 
-/// Returns the numbers in `policy` of the interfaces of `first`, by which sources name theirs.
-fn interfaces(first: Option<&Policy>, policy: &Policy) -> Vec<InterfaceId> {
-    let names = first.map_or(&[][..], |first| &first.interfaces);
-    let id = |name: &String| {
-        let place = policy.interfaces.iter().position(|other| other == name);
-        place.map_or(INTERFACE_NONE, |place| InterfaceId(place as u16))
-    };
-    names.iter().map(id).collect()
+impl PlanChange {
+    /// Returns the change of a link to a policy. Sources name interfaces as the policy `first`
+    /// does.
+    pub fn to(policy: Policy, (at, name): (Instant, &str), first: Option<&Policy>) -> Self {
+        let names = first.map_or(&[][..], |first| &first.interfaces);
+        let id = |name: &String| {
+            let place = policy.interfaces.iter().position(|other| other == name);
+            place.map_or(INTERFACE_NONE, |place| InterfaceId(place as u16))
+        };
+        Self {
+            at,
+            policy: name.to_owned(),
+            classifier: policy.classifier(),
+            heir: policy.default.leaf,
+            outlet: OutletId(0),
+            interfaces: names.iter().map(id).collect(),
+            link: policy.link,
+        }
+    }
 }
 
 /// Bound: changes of a scenario; one with more is refused. Each is a whole policy.

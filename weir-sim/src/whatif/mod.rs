@@ -140,9 +140,13 @@ fn simulate(scenario: &Scenario, captured: &[Tally]) -> Result<Run, RunError> {
         .collect();
     run.resize_with(scenario.sources.len(), Tally::default);
     let end = Instant::ZERO.after(scenario.duration);
+    let begin = Instant::ZERO.after(scenario.warmup);
     // A fate ends when the link hands the packet out; captures have its last bit.
     let rate = scenario.link.tree.rate();
     let mut tell = |fate: &Fate<'_>| {
+        if fate.at < begin {
+            return;
+        }
         let Some(tally) = places.get(fate.source.name.as_str()).map(|&at| &mut run[at]) else {
             return;
         };
@@ -158,7 +162,8 @@ fn simulate(scenario: &Scenario, captured: &[Tally]) -> Result<Run, RunError> {
     let watch = Watch { packets: Some(&mut tell), objects: true, ..Watch::default() };
     let report = run_watched(scenario, watch, &mut |_| {})?;
     for (tally, source) in run.iter_mut().zip(&report.sources) {
-        tally.objects = source.objects.iter().map(|object| object.took).collect();
+        let counted = source.objects.iter().filter(|object| object.ended >= begin);
+        tally.objects = counted.map(|object| object.took).collect();
     }
     Ok(run)
 }

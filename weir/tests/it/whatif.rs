@@ -38,3 +38,61 @@ fn a_record_tells_its_policy_and_a_capture_is_asked_for_it() {
     let text = String::from_utf8_lossy(&told.stdout).into_owned();
     assert!(text.contains("cannot tell") && text.contains("one capture does not tell"), "{text}");
 }
+
+/// Returns the record of a simulated link, and what its link sent as a capture.
+fn recorded(folder: &std::path::Path) -> (String, String) {
+    let at = |name: &str| folder.join(name).to_str().expect("it is UTF-8").to_owned();
+    let (record, capture) = (at("run.rec"), at("run.pcapng"));
+    let scenario = example("sim/conversations.toml");
+    let ran = weir(&["sim", &scenario, "--record", &record, "--trace", &capture]);
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    (record, capture)
+}
+
+#[test]
+fn the_senders_of_a_fork_react_from_the_moment_on() {
+    let folder = tempfile::tempdir().expect("a folder for scratch files");
+    let (record, _) = recorded(folder.path());
+    let ask = ["fork", &record, "--reacting", "--length", "4s", "--replications", "2", "--at"];
+    let found = json(&[&ask[..], &["3s", "--set", "link.rate=4 Mbit/s"]].concat());
+    assert_eq!(found["policies"][0], "link.rate=4 Mbit/s", "{found}");
+    assert_eq!(found["seconds"], 4.0, "{found}");
+    let groups = found["groups"].as_array().expect("a list");
+    let class = groups.iter().find(|group| group["by"] == "class").expect("a class");
+    let rate = &class["rows"][0];
+    let value = |value: &serde_json::Value| value.as_f64().expect("it is known");
+    // The line was full before, and is full with half of the rate.
+    let (captured, known) = (value(&rate["captured"]), value(&rate["simulated"]));
+    assert!((7.2e6..8.1e6).contains(&captured), "{rate}");
+    assert!((known / captured - 1.0).abs() < 0.1, "{rate}");
+    let forecast = &rate["forecasts"][0];
+    assert!((3.6e6..4.1e6).contains(&value(&forecast["value"])), "{rate}");
+    assert_eq!(forecast["verdict"], "worse", "{rate}");
+    for (more, why) in [
+        (&["3s"][..], "give one with --set KEY=VALUE"),
+        (&["20s", "--set", "link.rate=8 Mbit/s"], "does not hold that moment"),
+        (&["3s", "--set", "class.none.rate=8 Mbit/s"], "none"),
+    ] {
+        let refused = weir(&[&ask[..], more].concat());
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{more:?}: {said}");
+        assert!(said.contains(why), "{more:?}: {said}");
+    }
+}
+
+#[test]
+fn a_promise_is_tested_under_a_capture_and_under_a_record() {
+    let folder = tempfile::tempdir().expect("a folder for scratch files");
+    recorded(folder.path());
+    for (under, goal, code) in
+        [("run.pcapng", "all.rate > 6 Mbit/s", 0), ("run.rec", "all.delay.p99 < 1 ms", 1)]
+    {
+        let policy = folder.path().join("promise.toml");
+        let promise = format!("[[promise]]\nthat = \"{goal}\"\nunder = \"{under}\"\n");
+        std::fs::write(&policy, format!("{WAS}{promise}")).expect("it can be written");
+        let tested = weir(&["test", policy.to_str().expect("it is UTF-8"), "--runs", "3"]);
+        let text = String::from_utf8_lossy(&tested.stdout).into_owned();
+        assert_eq!(tested.status.code(), Some(code), "{tested:?}");
+        assert!(text.contains(under), "{text}");
+    }
+}
