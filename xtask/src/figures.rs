@@ -46,12 +46,12 @@ const PARTS: [Part; 45] = [
     Part {
         name: "workers",
         measures: "every live row of a link with a worker for each port (10 min; root)",
-        run: |root| {
-            let rows =
-                |package| live_test(root, &["--package", package, "--test", "live"], WORKERS);
-            let verdicts = ["weir-link", "weir"].map(rows);
-            verdicts.into_iter().find(|one| *one != Verdict::Holds).unwrap_or(Verdict::Holds)
-        },
+        run: |root| live_rows_with(root, WORKERS),
+    },
+    Part {
+        name: "shares",
+        measures: "every live row of a link with two workers for each port (10 min; root)",
+        run: |root| live_rows_with(root, SHARES),
     },
     Part {
         name: "overload",
@@ -406,6 +406,13 @@ fn rustdoc(root: &Path) -> Verdict {
     if verdict == Verdict::Holds { verdict } else { Verdict::Missed }
 }
 
+/// Runs all rows of links on real interfaces with so many workers.
+fn live_rows_with(root: &Path, workers: &str) -> Verdict {
+    let rows = |package| live_test(root, &["--package", package, "--test", "live"], workers);
+    let verdicts = ["weir-link", "weir"].map(rows);
+    verdicts.into_iter().find(|one| *one != Verdict::Holds).unwrap_or(Verdict::Holds)
+}
+
 /// Runs a test with a setting of its own; its output stays visible.
 fn live_test(root: &Path, test: &[&str], setting: &str) -> Verdict {
     let cargo = ["WEIR_REQUIRE_LIVE=1", setting, "cargo", "test", "--locked"];
@@ -457,8 +464,9 @@ const NO_SCRIPTS: &str = "left out: the scripts are not part of this repository;
 /// The instruction counts of the repository.
 const INSTRUCTIONS: &str = "bench/instructions.json";
 
-/// The workers of each link of the testbed.
+/// The workers of each link of the testbed: one a port, or two.
 const WORKERS: &str = "WEIR_WORKERS=2";
+const SHARES: &str = "WEIR_WORKERS=4";
 
 /// How many scripts the kernel and the import are compared on.
 const SCRIPTS: &str = "WEIR_TC_SCRIPTS=1000";
