@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use weir_link::status::{AutorateStatus, Status};
 use weir_testbed::rows::Outcome;
-use weir_testbed::{END, Host, PATIENCE, Result, Scene, TestbedConfig};
+use weir_testbed::{END, Host, PATIENCE, Result, Scene, TestbedConfig, until_ok};
 
-pub const TESTS: &[Test] =
-    &[("a_rate_follows_the_modem_and_returns_to_its_base_when_blind", a_rate_follows)];
+pub const TESTS: &[Test] = &[
+    ("a_rate_follows_the_modem_and_returns_to_its_base_when_blind", a_rate_follows),
+    ("the_round_trip_behind_the_link_is_the_kernel_s_own", round_trips_agree),
+];
 
 const POLICY: &str = r#"
 [link]
@@ -56,6 +58,114 @@ fn a_rate_follows() -> Outcome {
     assert!(again.status.success(), "it decides the same: {} {}", again.stdout, again.stderr);
     scene.stop()?;
     Ok(())
+}
+
+/// A rate that stays, above what the modem passes.
+const STAYS: &str = r#"
+[direction.download.autorate]
+min = "60 Mbit/s"
+base = "60 Mbit/s"
+max = "60 Mbit/s"
+"#;
+
+/// A queue stands in the modem, as high as the windows of bulk connections: the link and the kernel
+/// of a client in conversation measure the same round trip.
+fn round_trips_agree() -> Outcome {
+    let networks = TestbedConfig { offloads: false, ..TestbedConfig::default() };
+    let scene = plan(POLICY).both_ways().tables(STAYS).deployment("ring = \"8 MiB\"");
+    let mut scene = scene.networks(networks).start()?;
+    modem(&scene, "add", 20)?;
+    // Small windows fill the modem's queue in part, and steadily.
+    let small = || std::fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 16384 16384");
+    scene.testbed.client.run(small)??;
+    let conversation = Conversation::start(&scene)?;
+    let traffic = Traffic::start(&scene)?;
+    let before = agree(&scene, 10.0)?;
+    modem(&scene, "change", 10)?;
+    agree(&scene, before * 1.2)?;
+    traffic.stop();
+    conversation.stop();
+    scene.stop()?;
+    Ok(())
+}
+
+/// Waits until the kernel's round trip is so many ms at least and the link's differs from it by less
+/// than a quarter or 1 ms, in the median of the last pairs; returns the kernel's.
+fn agree(scene: &Scene, least: f64) -> Result<f64> {
+    let mut pairs = Vec::new();
+    until_ok("both round trips agree", || {
+        let status = scene.status().map_err(String::from)?;
+        let varies = status.lanes.iter().find_map(|lane| lane.autorate.as_ref());
+        let trip = varies.and_then(|varies| varies.round_trip_us).ok_or("none is measured")?;
+        pairs.push((kernel_round_trip(scene)?, trip / 1e3));
+        let last = &pairs[pairs.len().saturating_sub(PAIRS)..];
+        let middle = |of: fn(&(f64, f64)) -> f64| {
+            let mut values: Vec<f64> = last.iter().map(of).collect();
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        let (kernel, error) = (middle(|pair| pair.0), middle(|pair| (pair.1 - pair.0).abs()));
+        let told = format!("median {kernel:.2} ms, error {error:.3} ms, of {} pairs", last.len());
+        if last.len() < PAIRS || kernel < least || error >= (kernel * 0.25).max(1.0) {
+            return Err(told);
+        }
+        println!("{told}, after {}", pairs.len());
+        Ok(kernel)
+    })
+}
+
+/// Returns the round trip in ms that the client's kernel found for the conversation.
+fn kernel_round_trip(scene: &Scene) -> std::result::Result<f64, String> {
+    let mut ss = Command::new("ss");
+    ss.args(["-tinH", "dport", "=", ":8081"]);
+    let ran = scene.testbed.client.run(|| ss.output()).map_err(|why| why.to_string())?;
+    let text = String::from_utf8(ran.map_err(|why| why.to_string())?.stdout);
+    let text = text.map_err(|why| why.to_string())?;
+    let found = text.split_whitespace().find_map(|word| word.strip_prefix("rtt:"));
+    let millis = found.and_then(|word| word.split('/').next()?.parse().ok());
+    millis.ok_or_else(|| format!("no connection in: {text}"))
+}
+
+/// How many pairs of round trips a median is of.
+const PAIRS: usize = 15;
+
+/// A client that sends a few bytes as soon as the last ones have come back.
+struct Conversation {
+    stops: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Conversation {
+    fn start(scene: &Scene) -> Result<Self> {
+        let stops = Arc::new(AtomicBool::new(false));
+        let address = (Host::Server.ip4(), 8081);
+        let listener = scene.testbed.server.run(|| TcpListener::bind(address))??;
+        let connect = || TcpStream::connect_timeout(&address.into(), PATIENCE);
+        let mut asks = scene.testbed.client.run(connect)??;
+        let (mut answers, _) = listener.accept()?;
+        for stream in [&asks, &answers] {
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+        }
+        let stopped = Arc::clone(&stops);
+        let talks = move || {
+            let mut bytes = [7; 100];
+            while !stopped.load(Ordering::Relaxed)
+                && asks.write_all(&bytes).and_then(|()| asks.read_exact(&mut bytes)).is_ok()
+            {
+            }
+        };
+        let echoes = move || {
+            let mut bytes = [0; 100];
+            while answers.read_exact(&mut bytes).and_then(|()| answers.write_all(&bytes)).is_ok() {}
+        };
+        Ok(Self { stops, threads: vec![thread::spawn(talks), thread::spawn(echoes)] })
+    }
+
+    fn stop(self) {
+        self.stops.store(true, Ordering::Relaxed);
+        self.threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
 }
 
 /// Sets the modem's rate in Mbit/s: the server's queue behind Weir's port.
