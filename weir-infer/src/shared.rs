@@ -1,4 +1,4 @@
-//! What connections of one host share: settings of the sender, and the path to the receiver.
+//! Connections of one host share settings of the sender, and the path to the receiver.
 //!
 //! A connection that sends little shows little. Invariant: connections of a host have the same
 //! first window, and connections to a host lose the same part of their packets.

@@ -1,4 +1,4 @@
-//! What inference does not know for sure, drawn anew for each replication.
+//! Draws for each replication of what inference does not know for sure.
 //!
 //! A round trip has the error of its method, a congestion control the probability of its family,
 //! and a receiver of which few acknowledgements were seen may hold them back or not. What differs

@@ -5,7 +5,6 @@
 //! such as the client's window updates of HTTP/2 within a download, divides nothing. Invariant: the
 //! bytes of all exchanges are the bytes of both directions.
 
-use super::period;
 use super::view::{Cause, Mark, View};
 use serde::Serialize;
 use weir_core::units::{Duration, Instant};
@@ -85,7 +84,6 @@ pub fn exchanges(client: &View, server: &View, turnarounds: [Duration; 2]) -> Ve
         found.push(Exchange { after, every, up: asked, wait, down: given, began: at });
         last = *next;
     }
-    period::find(&mut found);
     found
 }
 

@@ -226,7 +226,8 @@ impl Connection {
         let client = &self.views[self.client];
         let server = &self.views[1 - self.client];
         let turnarounds = round_trip.parts.map(Option::unwrap_or_default);
-        let exchanges = dialogue::exchanges(client, server, turnarounds);
+        let mut exchanges = dialogue::exchanges(client, server, turnarounds);
+        period::find(&mut exchanges);
         let [up, down] = self.bytes();
         let sender = usize::from(down >= up);
         let (from, to) = if sender == 0 { (client, server) } else { (server, client) };

@@ -14,7 +14,7 @@
 //!
 //! Invariant: no constant here was fitted to forecasts whose truth is known.
 
-use super::Measured;
+use super::measured::Measured;
 use super::tally::Measure;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

@@ -8,6 +8,7 @@
 //! and no error bar below the error of the known case.
 
 mod bar;
+mod measured;
 mod quality;
 mod report;
 mod tally;
@@ -15,15 +16,16 @@ mod tally;
 pub use report::{Forecast, Group, Row, Unlike, Verdict, WhatIf};
 pub use tally::{Figures, Measure, Tally, figures};
 
-use crate::replicate::{self, Estimate};
+use crate::replicate;
 use crate::run::{RunError, run_watched};
 use crate::scenario::{Scenario, Traffic};
 use crate::timeline::{Timelines, Tracks};
 use crate::watch::{Fate, Watch};
 use bar::Pool;
+use measured::Measured;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use tally::{Spread, seconds, spread};
+use tally::{seconds, spread};
 use weir_core::packet::Protocol;
 use weir_core::units::{Bytes, Duration, Instant};
 
@@ -264,56 +266,6 @@ fn answer(question: &Question<'_>, runs: &[&[Run]]) -> WhatIf {
         groups: groups.collect(),
         unlike: unlike(question, &runs[0][0]),
         notes: Vec::new(),
-    }
-}
-
-/// The figures of a group in the capture, and by policy and run.
-struct Measured {
-    captured: Figures,
-    runs: Vec<Vec<Figures>>,
-    /// Of the capture, and of the runs under the policy that was in force.
-    spreads: (Spread, Vec<Spread>),
-}
-
-impl Measured {
-    /// Returns the mean over the runs under a policy, in which all runs have the figure.
-    fn estimate(&self, policy: usize, measure: usize) -> Option<Estimate> {
-        let values: Option<Vec<f64>> = self.runs[policy].iter().map(|run| run[measure]).collect();
-        values.filter(|values| !values.is_empty()).map(|values| Estimate::of(&values))
-    }
-
-    /// Returns the error of the simulation of the known case.
-    fn error(&self, measure: usize) -> Option<f64> {
-        let simulated = self.estimate(0, measure)?.mean;
-        let captured = self.captured[measure]?;
-        let error = (simulated - captured).abs();
-        Some(if Measure::ALL[measure].is_relative() { error / captured.max(1e-12) } else { error })
-    }
-
-    /// Returns by how much the simulation of the known case is off: in this figure, or in the
-    /// distribution that it is of. A delay that a full queue fixes is right whatever sources do;
-    /// its other quantiles are not.
-    fn misfit(&self, place: usize) -> Option<f64> {
-        let measure = Measure::ALL[place];
-        let own = self.error(place)?;
-        let of = |spread: &'_ Spread| match measure {
-            Measure::DelayP50 | Measure::DelayP99 => spread.delays.clone(),
-            Measure::CompletionP50 | Measure::CompletionP95 => spread.objects.clone(),
-            _ => Vec::new(),
-        };
-        let captured = of(&self.spreads.0);
-        let runs: Vec<Vec<f64>> = self.spreads.1.iter().map(of).collect();
-        if captured.is_empty() || runs.iter().any(Vec::is_empty) {
-            return Some(own);
-        }
-        let least = measure.resolution();
-        let square = |(at, captured): (usize, &f64)| {
-            let mean = runs.iter().map(|run| run[at]).sum::<f64>() / runs.len() as f64;
-            (((mean - captured).abs() - least).max(0.0) / captured.max(least)).powi(2)
-        };
-        let squares: f64 = captured.iter().enumerate().map(square).sum();
-        let excess = own - least / self.captured[place]?.max(least);
-        Some(excess.max((squares / captured.len() as f64).sqrt()))
     }
 }
 

@@ -360,6 +360,11 @@ pub const CIRCLES: &[Circle] = &[
     Circle { first: "weir-import/src/import/altq.rs", files: 38, reason: FOLDER },
     Circle { first: "weir-import/src/import/tc/kernel/filters.rs", files: 3, reason: FOLDER },
     Circle {
+        first: "weir-infer/src/lib.rs",
+        files: 3,
+        reason: "flows are made first, and then get what they share with others",
+    },
+    Circle {
         first: "weir-lab/src/claims/kind.rs",
         files: 2,
         reason: "a claim is of a kind, and a kind judges a claim",
