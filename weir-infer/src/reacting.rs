@@ -6,7 +6,9 @@
 //! the record: by so much the second may be wrong. Invariant: until the moment both are the same,
 //! to the bit.
 
+use crate::beyond::Beyond;
 use crate::observed::observe_between;
+use crate::uncertain::vary;
 use crate::whatif::{Answer, scenario};
 use crate::{Grouping, Inferred, Input, Options, infer};
 use std::sync::atomic::AtomicBool;
@@ -60,13 +62,18 @@ pub fn fork<'s>(
     let mut policies = [futures.future(&inferred, false)?, futures.future(&inferred, true)?];
     let between = (futures.from, futures.to);
     let observed = observe_between(record()?, &inferred, &policies[0].scenario, between);
-    policies.iter_mut().for_each(|under| observed.extend(&mut under.scenario));
+    let beyond = Beyond::new(&observed, &policies[0].scenario);
+    policies.iter_mut().for_each(|under| beyond.extend(&mut under.scenario, 0));
     let question = Question {
         policies: &policies,
         captured: &observed.tallies,
         span: Instant::ZERO.after(futures.to).since(Instant::ZERO.after(futures.from)),
         replications: runs.replications,
         threads: runs.threads,
+        vary: &|scenario, replication| {
+            beyond.extend(scenario, replication);
+            vary(&inferred, scenario, replication);
+        },
     };
     let answer = whatif::ask(&question, runs.stop, runs.done);
     let mut whatif = answer.map_err(|error| error.to_string())?;
