@@ -89,8 +89,8 @@ fn round_trips_agree() -> Outcome {
     Ok(())
 }
 
-/// Waits until the kernel's round trip is so many ms at least and the link's differs from it by less
-/// than a quarter or 1 ms, in the median of the last pairs; returns the kernel's.
+/// Waits until the kernel's round trip is so many ms at least, and the link's differs by less than
+/// a quarter or 1 ms, in the median of the last pairs; returns the kernel's.
 fn agree(scene: &Scene, least: f64) -> Result<f64> {
     let mut pairs = Vec::new();
     until_ok("both round trips agree", || {
