@@ -100,7 +100,7 @@ fn quic_opens_a_connection_for_each_page_too() {
          [{{ up = 100, down = 1000 }}, {{ connect = true, after = \"1 s\", up = 100, down = 1 }}]"
     );
     let report = run(&written(&text));
-    let quic = report.source("a").and_then(|source| source.quic.clone()).expect("it is QUIC");
+    let quic = report.source("a").and_then(|source| source.quic).expect("it is QUIC");
     assert_eq!((quic.connections, quic.transfers.count), (2, 2), "{report}");
 }
 
