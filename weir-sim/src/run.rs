@@ -6,9 +6,12 @@
 //! no earlier than t plus the link's delay.
 
 mod ahead;
+mod error;
+
+pub use error::RunError;
 
 use crate::behind::RunningBehind;
-use crate::bins::{BIN_CELLS_MAX, Bins};
+use crate::bins::Bins;
 use crate::change::ChangeReport;
 use crate::classes::{ClassSums, phase_start};
 use crate::detailed::Detailed;
@@ -28,7 +31,6 @@ use crate::source::{OpenLoop, Rhythm};
 use crate::tcp::Connection;
 use crate::transport::{Processing, Served, Side, Transport};
 use crate::watch::{REST_MAX, Watch, Watching};
-use std::fmt;
 use std::net::IpAddr;
 use weir_core::change::Change;
 use weir_core::classify::{Classifier, InterfaceId};
@@ -36,28 +38,10 @@ use weir_core::event::{Departure, Dropped};
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{Arrival, LinkPlan, Packet};
 use weir_core::packet::{Addresses, FlowKey, Headers, Protocol};
-use weir_core::parameter::BuildError;
 use weir_core::sched::Kin;
 use weir_core::units::{Duration, Instant};
 use weir_trace::drive::Drive;
 use weir_trace::explain::Explained;
-
-/// Why a scenario cannot run.
-#[derive(Clone, PartialEq, Debug)]
-pub enum RunError {
-    /// The link cannot be built.
-    Link(BuildError),
-    /// The scenario ends before its warm-up does.
-    NothingCounts(Duration, Duration),
-    /// The headers of a TCP source are not those of a connection; holds its name and why.
-    Endpoints(String, &'static str),
-    /// Two sources have one name, and would draw the same random numbers.
-    NameTwice(String),
-    /// Bins of this width would be too many.
-    Bins(Duration),
-    /// The network contradicts itself or its sources; says how.
-    Network(String),
-}
 
 /// Simulates `scenario`. Calls `progress` with the simulated time a hundred times on the way.
 ///
@@ -970,32 +954,6 @@ pub(crate) fn check_names(sources: &[Source]) -> Result<(), RunError> {
         None => Ok(()),
     }
 }
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunError::Link(error) => error.fmt(f),
-            RunError::NothingCounts(warmup, duration) => write!(
-                f,
-                "the warm-up of {warmup} leaves nothing of the duration of {duration} to report; \
-                 lengthen `duration` or shorten `warmup`"
-            ),
-            RunError::Endpoints(name, why) => {
-                write!(f, "source {name}: {why}; give it the headers of a connection")
-            }
-            RunError::NameTwice(name) => {
-                write!(f, "two sources are called `{name}`; give each a name of its own")
-            }
-            RunError::Bins(width) => write!(
-                f,
-                "bins of {width} are more than {BIN_CELLS_MAX} numbers over all classes; widen them"
-            ),
-            RunError::Network(why) => why.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
 
 /// The packets that are offered before drops are counted and their slots are used again.
 const UNSETTLED_MAX: u32 = 64;
