@@ -368,6 +368,7 @@ mod tests {
         let autorate = road.autorate.as_mut().expect("it varies");
         let steps = autorate.end_interval(road.now, &[Shaper::default(); 2]);
         let flows = steps[0].map(|step| step.measure.flows);
-        assert!(flows > Some(20), "{flows:?}");
+        // Of a sample of them.
+        assert!(flows > Some(5), "{flows:?}");
     }
 }

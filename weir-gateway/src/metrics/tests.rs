@@ -19,7 +19,11 @@ fn text(class: &str) -> String {
         name: "up".to_owned(),
         classes: vec![class.clone(), ClassStatus { name: "rest".to_owned(), ..class }],
         left_out: 5,
-        autorate: Some(AutorateStatus { delay_us: Some(9e3), ..AutorateStatus::default() }),
+        autorate: Some(AutorateStatus {
+            delay_us: Some(9e3),
+            round_trip_us: Some(3e4),
+            ..AutorateStatus::default()
+        }),
         ..LaneStatus::default()
     };
     let port = PortStatus {

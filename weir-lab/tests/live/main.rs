@@ -54,7 +54,12 @@ const EXPERIMENTS: &[(&str, Experiment, &[Need])] = &[
             name: "changes",
             only: "random",
             seconds: "5",
-            is_counted: |row| !measures(row, "ms"),
+            // Where the machine makes its queues wait, the kernel loses frames before and behind
+            // the link; other rows hold the link's books to what its ports counted.
+            is_counted: |row| {
+                let is_lost = |text: &str| text.ends_with("packets lost that no limit dropped");
+                !measures(row, "ms") && !row["subject"].as_str().is_some_and(is_lost)
+            },
         },
         &[Need::PrivateNetworks],
     ),

@@ -45,7 +45,7 @@ fn write(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), String> {
 /// Returns the file of a record: the words of the pair, and which of the two it is.
 fn path(folder: &Path, pair: &Pair, place: usize) -> PathBuf {
     let mut name = String::new();
-    for letter in pair.name().chars() {
+    for letter in pair.name().to_lowercase().chars() {
         match letter {
             'a'..='z' | '0'..='9' | '.' => name.push(letter),
             _ if name.ends_with('-') => {}
