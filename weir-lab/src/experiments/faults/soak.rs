@@ -149,7 +149,7 @@ fn measure(duration: Duration) -> Result<Seen, String> {
     load.change(0, 200);
     await_last(&link, &injected);
     let (probe, load) = (link::end(probe)?, link::end(load)?);
-    let (pauses, log) = (canary.finish()?, log_files(&link)?);
+    let (pauses, log) = (canary.finish()?, await_written(&link)?);
     let status = link::stop(&mut link)?;
     let told = link::told(&link);
     Ok(Seen { windows, injected, memory, told, log, probe, load, pauses, status })
@@ -275,16 +275,34 @@ fn log(fault: &Fault, injected: u64, seen: &Seen, tell: &mut dyn FnMut(Row)) {
 
 /// Each event on standard output is a line of the file, or counted as missing there.
 fn log_file(seen: &Seen, tell: &mut dyn FnMut(Row)) {
-    let lines: Vec<Told> = seen.log.lines().map(Told::read).collect();
+    let (shown, holds) = compared(&seen.log, &seen.told);
+    tell(row(format!("{NAME}: events in the file"), shown, "all", holds));
+}
+
+/// Returns how many events of those told are in the file, and whether all are, or are counted.
+fn compared(log: &str, told: &[Told]) -> (String, bool) {
+    let lines: Vec<Told> = log.lines().map(Told::read).collect();
     let gaps = lines.iter().filter(|line| line.is("log-gap"));
     let missing: u64 = gaps.clone().filter_map(|line| line.line.get("count")?.as_u64()).sum();
     let written = lines.len() as u64 - gaps.count() as u64;
     let is_event = |told: &&Told| told.line.get("severity").is_some() && !told.is("log-gap");
-    let before_end = seen.told.iter().filter(is_event).count() as u64;
+    let before_end = told.iter().filter(is_event).count() as u64;
     let shown = format!("{written} written, {missing} counted as missing, of {before_end}");
     // The end of the link may be told after the file was read.
-    let holds = written > 0 && before_end.abs_diff(written + missing) <= LAST_EVENTS;
-    tell(row(format!("{NAME}: events in the file"), shown, "all", holds));
+    (shown, written > 0 && before_end.abs_diff(written + missing) <= LAST_EVENTS)
+}
+
+/// Waits until the file has what was told, and returns it: after a full disk the keeper tries again
+/// now and then.
+fn await_written(link: &Scene) -> Result<String, String> {
+    let start = Instant::now();
+    loop {
+        let log = log_files(link)?;
+        if compared(&log, &link::told(link)).1 || start.elapsed() >= LAST_ENDS {
+            return Ok(log);
+        }
+        thread::sleep(CALM);
+    }
 }
 
 fn set_down_and_up(link: &Scene) -> Result<(), String> {
