@@ -246,7 +246,7 @@ impl Connection {
             sender,
             segment,
             mss: self.mss(),
-            // What is first seen of an open connection is no first window.
+            // The first packets that were seen of an open connection do not show its first window.
             initial_window: from.first_flight().filter(|_| self.has_syn),
             window: to.shift().and_then(|shift| {
                 let (first, most) = to.windows?;

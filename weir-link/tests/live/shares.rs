@@ -52,7 +52,7 @@ impl Thread {
     }
 }
 
-/// A datagram of this flow, from nobody to nobody.
+/// A datagram of this flow, between addresses that no host has.
 fn frame(flow: u16) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0];
     frame.extend([64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2, 0, 9]);

@@ -149,7 +149,7 @@ fn a_replay_sets_code_points() {
     let json = check(&folder, &more, 0, "", &["out.pcapng"]);
     let report: serde_json::Value = serde_json::from_str(&json).expect("is JSON");
     assert_eq!(report["classes"][0]["marked"], 4, "{report}");
-    // What was written has the code point, so a second policy sees it.
+    // The capture that was written has the code point, so a second policy sees it.
     let second = "link = { rate = '1 Mbit/s', scheduler = 'drr' }
                   [class.marked]
                   match = [{ dscp = 'cs1' }]

@@ -363,7 +363,7 @@ impl Selector {
         for (from, key) in [(-14, "dst_mac"), (-8, "src_mac")] {
             stations(&station, from, key, &mut header)?;
         }
-        // What a key means for a header behind that of IP is no length.
+        // Behind the header of IP a key at this place tests no length.
         if self.behind && header.ranges.iter().any(|(key, _)| *key == "length") {
             return Err(unread(2));
         }

@@ -1,7 +1,7 @@
 //! The ends of forwarders and keepers, wanted and not, and what traffic sees of them.
 
 use super::restarts::TAKES_OVER;
-use super::stopped::StoppedThread;
+use super::stopped::{StoppedThread, await_thread};
 use super::{
     POLICY, SLOW, Test, await_another, call, called, class_at, dropped, exchange, fails, plan,
 };
@@ -92,12 +92,7 @@ fn a_worker_hangs() -> Outcome {
         let stream = Stream::numbered(&scene.testbed, SLOW)?;
         stream.await_another()?;
         let stopped = StoppedThread::of(forwarder, worker)?;
-        let name = |thread: &fs::DirEntry| fs::read_to_string(thread.path().join("comm"));
-        until("another takes its place", || {
-            let threads = fs::read_dir(format!("/proc/{forwarder}/task"));
-            let threads = threads.into_iter().flatten().flatten();
-            threads.filter_map(|thread| name(&thread).ok()).any(|name| name == "worker-again\n")
-        })?;
+        await_thread(forwarder, "worker-again")?;
         stream.await_another()?;
         stopped.go_on()?;
         stream.await_another()?;

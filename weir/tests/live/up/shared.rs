@@ -1,9 +1,8 @@
 //! Flows of one interface that several workers share.
 
-use super::stopped::StoppedThread;
+use super::stopped::{StoppedThread, await_thread};
 use super::{POLICY, Test, called, plan};
 use libtest_mimic::Failed;
-use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 use weir_host::interface::Interface;
 use weir_link::status::Status;
@@ -80,7 +79,7 @@ fn flows_are_shared() -> Outcome {
     for flow in &flows {
         until("many are sent", || flow.stream.sent() > 200)?;
     }
-    // What is decided changes, while all of them run.
+    // The policy changes while all of them run.
     called(&scene, &["set", "link.rate=40 Mbit/s"])?;
     for Flow { stream, .. } in flows {
         stream.await_another()?;
@@ -171,12 +170,7 @@ fn a_share_hangs(thread: &str) -> Outcome {
     let hangs = usize::from(thread == "worker-1");
     let forwarder = scene.forwarder()?;
     let stopped = StoppedThread::of(forwarder, thread)?;
-    let name = |thread: &fs::DirEntry| fs::read_to_string(thread.path().join("comm"));
-    until("another takes its place", || {
-        let threads = fs::read_dir(format!("/proc/{forwarder}/task"));
-        let threads = threads.into_iter().flatten().flatten();
-        threads.filter_map(|thread| name(&thread).ok()).any(|name| name == "worker-again\n")
-    })?;
+    await_thread(forwarder, "worker-again")?;
     flows.iter().try_for_each(|flow| flow.stream.await_another())?;
     stopped.go_on()?;
     for Flow { stream, share } in flows {

@@ -7,6 +7,7 @@ use std::fs;
 
 use libtest_mimic::Failed;
 use weir_testbed::rows::Outcome;
+use weir_testbed::until;
 
 /// A thread that is stopped, as if the kernel did not let it go on; the others of its process run.
 pub struct StoppedThread(libc::pid_t);
@@ -32,6 +33,18 @@ impl StoppedThread {
     pub fn go_on(self) -> Outcome {
         trace(libc::PTRACE_DETACH, self.0)
     }
+}
+
+/// Waits until a process has a thread of this name.
+pub fn await_thread(process: u32, name: &str) -> Outcome {
+    until(&format!("there is a thread `{name}`"), || {
+        let threads = fs::read_dir(format!("/proc/{process}/task"));
+        let threads = threads.into_iter().flatten().flatten();
+        let names =
+            threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+        { names }.any(|own| own.trim() == name)
+    })?;
+    Ok(())
 }
 
 fn trace(request: libc::c_uint, thread: libc::pid_t) -> Outcome {
