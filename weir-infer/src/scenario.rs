@@ -301,11 +301,18 @@ fn source_from(text: &mut String, flow: &FlowOf, kind: &str, start: Duration) {
     line(text, "start = ", &quoted_time(start));
 }
 
-/// Returns an address that differs in the last bit.
+/// Returns an address that differs in the last bit, or in the one before where that is no host's.
 fn neighbour(address: IpAddr) -> IpAddr {
+    match differing(address, 1) {
+        other if other.is_unspecified() || other == Ipv4Addr::BROADCAST => differing(address, 2),
+        other => other,
+    }
+}
+
+fn differing(address: IpAddr, bit: u8) -> IpAddr {
     match address {
-        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() ^ 1).into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() ^ 1).into(),
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() ^ u32::from(bit)).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() ^ u128::from(bit)).into(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Captures that lack something: each has a stated outcome.
 
-use crate::common::{Source, capture, dumbbell, inferred, pcapng};
+use crate::common::{Source, capture, dumbbell, inferred, pcapng, scenario};
+use std::net::Ipv4Addr;
 use weir_infer::{Error, Inferred, Mark, Model, Options, Reason};
 use weir_trace::capture::CaptureReader;
 
@@ -84,6 +85,21 @@ fn tags_are_kept_and_cut_headers_are_sent_again() {
     let truncated = |model: &Model| matches!(model, Model::Replayed { reason: Reason::Truncated });
     assert!(found.flows.iter().any(|flow| truncated(&flow.model)), "{found}");
     assert_eq!(found.beside().len(), 1);
+}
+
+#[test]
+fn connections_of_a_host_with_itself_get_a_second_host() {
+    for (own, other) in [("127.0.0.1", "127.0.0.0"), ("0.0.0.1", "0.0.0.3")] {
+        let bytes = own.parse::<Ipv4Addr>().expect("it is an address").octets();
+        let alone = |mut frame: Frame| {
+            frame.1[26..34].copy_from_slice(&[bytes, bytes].concat());
+            frame
+        };
+        let found = infer(&frames().into_iter().map(alone).collect::<Vec<_>>());
+        let text = found.scenario();
+        assert!(text.contains(&format!("src = \"{own}\"\ndst = \"{other}\" # in the")), "{text}");
+        scenario(&text);
+    }
 }
 
 #[test]
