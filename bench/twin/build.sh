@@ -23,7 +23,7 @@ for tool in tc ip; do
 done
 cp -L /lib64/ld-linux-x86-64.so.2 "$guest/lib64/"
 modules="veth llc stp mrp garp 8021q cls_u32 cls_flower cls_fw cls_matchall cls_basic em_cmp em_u32
-    act_police act_gact sch_htb sch_prio sch_drr sch_qfq sch_sfq sch_red"
+    act_police act_gact act_pedit act_csum libcrc32c crc32c-intel sch_htb sch_prio sch_drr sch_qfq sch_sfq sch_red"
 for module in $modules; do
     find "$dir"/unpacked/lib/modules/*/kernel -name "$module.ko" -exec cp {} "$guest/mod/" \;
 done

@@ -1,21 +1,27 @@
-/* Sends the packets of a file, and prints the class of v0 in which each was counted.
+/* Sends the packets of a file, and prints the class of v0 in which each was counted, and with which
+   traffic class it came to v1.
 
    counted FILE MINOR...: a line of FILE is DEVICE MARK FRAME, the frame in hexadecimal digits; the
    MINORs are the classes without children, in hexadecimal. For each packet it prints the minor
-   number of the class that sent, holds or dropped it, or `-`. */
+   number of the class that sent, holds or dropped it, or `-`; then, of a packet of IP that came, the
+   byte of its traffic class. */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <linux/gen_stats.h>
+#include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CLASSES = 1 << 12 };
+/* A packet that comes is there at once. */
+enum { CLASSES = 1 << 12, WAIT_MS = 5 };
 
 static unsigned long count[CLASSES];
 static int leaf[CLASSES];
@@ -60,10 +66,31 @@ static void classes(int netlink, int device) {
     }
 }
 
+/* Returns the traffic class of the last frame that came to the socket; -1 if none came, or one
+   without IP. */
+static int received(int in) {
+    static unsigned char frame[1 << 14];
+    int found = -1;
+    for (struct pollfd one = {.fd = in, .events = POLLIN}; poll(&one, 1, found < 0 ? WAIT_MS : 0) > 0;) {
+        int len = recv(in, frame, sizeof frame, 0), at = 12;
+        while (at + 4 < len && frame[at] == 0x81 && frame[at + 1] == 0) at += 4;
+        int type = at + 4 < len ? frame[at] << 8 | frame[at + 1] : 0;
+        const unsigned char *ip = frame + at + 2;
+        if (type == 0x0800) found = ip[1];
+        else if (type == 0x86dd) found = (ip[0] << 4 | ip[1] >> 4) & 0xff;
+        else return -1;
+    }
+    return found;
+}
+
 int main(int argc, char **argv) {
     FILE *file = fopen(argv[1], "r");
     for (int i = 2; i < argc; i++) leaf[strtoul(argv[i], 0, 16) % CLASSES] = 1;
     int netlink = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+    int in = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL));
+    struct sockaddr_ll end = {
+        .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = if_nametoindex("v1")};
+    bind(in, (void *)&end, sizeof end);
     int out = socket(AF_PACKET, SOCK_RAW, 0), v0 = if_nametoindex("v0");
     static char device[64], text[1 << 15];
     static unsigned char frame[1 << 14];
@@ -81,7 +108,10 @@ int main(int argc, char **argv) {
         int found = -1;
         for (int i = 0; i < CLASSES; i++)
             if (leaf[i] && count[i] != before[i]) found = i;
-        if (found < 0) puts("-"); else printf("%x\n", found);
+        if (found < 0) printf("-"); else printf("%x", found);
+        int byte = received(in);
+        if (byte >= 0) printf(" %02x", byte);
+        puts("");
     }
     return 0;
 }

@@ -225,6 +225,107 @@ fn a_filter_takes_packets_of_its_protocol_by_their_bytes() {
     }
 }
 
+/// Checks the keys that actions of a filter become, none for a filter that is lost, and a part of
+/// the note.
+fn check_actions(protocol: &str, actions: &str, keys: Option<&str>, note: &str) {
+    let filter = format!("protocol {protocol} u32 match u32 0 0 action {actions}");
+    let version = if protocol == "ip" { "ipv4" } else { protocol };
+    let wanted = keys.map_or_else(String::new, |keys| {
+        let keys = keys.replace("RATE", "rate = \"1 Mbit/s\", depth = \"10240 B\"");
+        format!("{{ ethertype = \"{version}\", vlan = \"none\"{keys} }}")
+    });
+    let fate = match (keys, note.is_empty() || note.starts_with("no packet")) {
+        (None, _) => Fate::Lost,
+        (_, true) => Fate::Kept,
+        _ => Fate::Approximated,
+    };
+    check_filter(&filter, &wanted, fate, note);
+}
+
+#[test]
+fn a_code_point_that_a_filter_sets_is_kept() {
+    let ef = Some(", set_dscp = \"ef\"");
+    let rows = [
+        ("ip", "pedit ex munge ip dsfield set 0xb8 retain 0xfc pipe action csum ip4h", ef, ""),
+        ("ip", "pedit munge ip tos set 184 retain 252 pipe action csum iph and tcp pass", ef, ""),
+        ("ip", "pedit munge ip tos set 0xb8", ef, "bits of ECN"),
+        ("ip", "pedit munge ip tos clear munge ip tos set 0xbb retain 0xff", ef, "bits of ECN"),
+        ("ipv6", "pedit ex munge ip6 traffic_class set 0xb8 retain 0xfc index 3 ok", ef, ""),
+        ("ipv6", "pedit ex munge ip tos set 0xb8 retain 0xfc", ef, "without such a header"),
+        ("ip", "pedit ex munge ip ttl set 3", None, "not `ip ttl`"),
+        ("ip", "pedit munge offset 0 u32 set 0x00b80000", None, "not `offset 0`"),
+        ("ip", "pedit ex munge ip tos set 0xb8 retain 0xf0", None, "all six bits"),
+        ("ip", "pedit ex munge ip tos add 4", None, "does not `add`"),
+        ("ip", "pedit ex munge ip tos set 0xb8 retain 0xfc drop", None, "not with `drop`"),
+        ("ip", "pedit", None, "rewrites nothing"),
+    ];
+    for (protocol, actions, keys, note) in rows {
+        check_actions(protocol, actions, keys, note);
+    }
+}
+
+#[test]
+fn an_action_sees_the_packets_that_the_one_before_pipes_to_it() {
+    let rows = [
+        ("pass/pass", ", police = { RATE, out = \"pass\" }", "no packet comes to `action pedit`"),
+        ("pass/pipe", ", police = { RATE, in = \"mark ef\", out = \"pass\" }", ""),
+        ("pipe/pass", ", police = { RATE, out = \"mark ef\" }", ""),
+        ("pipe/pipe", ", police = { RATE, out = \"pass\" }, set_dscp = \"ef\"", ""),
+        ("drop/pipe", ", police = { RATE, out = \"drop\" }, set_dscp = \"ef\"", ""),
+        ("drop/pass", ", police = { RATE, out = \"drop\" }", "no packet comes to `action csum`"),
+    ];
+    let mark = "action pedit ex munge ip tos set 0xb8 retain 0xfc pipe action csum ip4h";
+    for (outcomes, keys, note) in rows {
+        let police = format!("police rate 1mbit burst 10k conform-exceed {outcomes} {mark}");
+        check_actions("ip", &police, Some(keys), note);
+    }
+    check_actions("ip", &format!("ok {mark}"), Some(""), "no packet comes to `action pedit`");
+}
+
+/// As Linux 6.1 and iproute2 6.1 show what `weir export tc` writes for `set_dscp`, and a legacy form.
+#[test]
+fn a_code_point_that_the_kernel_shows_is_kept() {
+    let head = "qdisc htb 1: dev d0 root refcnt 2 r2q 10 default 0x10 direct_packets_stat 0 direct_qlen 1000
+class htb 1:10 root prio 0 rate 1Mbit ceil 1Mbit burst 1600b cburst 1600b\x20
+";
+    let text = "filter parent 1: protocol ip pref 1 u32 chain 0 fh 800::800 order 2048 key ht 800 bkt 0 *flowid 1:10 not_in_hw\x20
+  match 00100000/00ff0000 at 0
+\taction order 1:  pedit action pipe keys 1
+ \t index 1 ref 1 bind 1
+\t key #0  at @: val 00b80000 mask ff03ffff
+
+\taction order 2: csum (iph) action pass
+\tindex 1 ref 1 bind 1
+
+filter parent 1: protocol ipv6 pref 2 flower chain 0 handle 0x1 classid 1:10\x20
+  eth_type ipv6
+  ip_proto tcp
+  not_in_hw
+\taction order 1:  pedit action pass keys 1
+ \t index 4 ref 1 bind 1
+\t key #0  at ipv6+0: val 0b800000 mask f03fffff
+";
+    let json = r#"[{"kind":"htb","handle":"1:","dev":"d0","root":true,"refcnt":2,"options":{"r2q":10,"default":"0x10"}}]
+[{"class":"htb","handle":"1:10","root":true,"prio":0,"rate":125000,"ceil":125000,"burst":1600,"cburst":1600}]
+[{"parent":"1:","protocol":"ip","pref":1,"kind":"u32","chain":0,"options":{"fh":"800::800","order":2048,"key_ht":"800","bkt":"0","flowid":"1:10","not_in_hw":true,"match":{"value":"100000","mask":"ff0000","offmask":"","off":0},"actions":[{"order":1,"kind":"pedit","control_action":{"type":"pipe"},"nkeys":1,"index":1,"ref":1,"bind":1,"keys":[{"htype":"ipv4","offset":0,"cmd":"set","val":"b80000","mask":"ff03ffff"}]},{"order":2,"kind":"csum","csum":"iph","control_action":{"type":"pass"},"index":1,"ref":1,"bind":1}]}},
+{"parent":"1:","protocol":"ipv6","pref":2,"kind":"flower","chain":0,"options":{"handle":1,"classid":"1:10","keys":{"eth_type":"ipv6","ip_proto":"tcp"},"not_in_hw":true,"actions":[{"order":1,"kind":"pedit","control_action":{"type":"pass"},"nkeys":1,"index":4,"ref":1,"bind":1,"keys":[{"htype":"ipv6","offset":0,"cmd":"set","val":"b800000","mask":"f03fffff"}]}]}}]
+"#;
+    let shown = ["ipv4+0", "0"].map(|place| head.to_owned() + &text.replace('@', place));
+    for text in [shown[0].as_str(), &shown[1], json] {
+        let import = read(text, None);
+        assert_eq!(
+            rules(&import.policies[0].policy),
+            "{ ethertype = \"ipv4\", dscp = 4, ecn = \"not-ect\", vlan = \"none\", set_dscp = \"ef\" } \
+             { ethertype = \"ipv6\", proto = 6, vlan = \"none\", set_dscp = \"ef\" }",
+            "{text}"
+        );
+        assert!(import.lines.iter().all(|line| line.fate != Fate::Lost), "{:#?}", import.lines);
+    }
+    let other = head.to_owned() + &text.replace("@: val", "ipv4+8: add");
+    let import = read(&other, None);
+    assert!(import.lines.iter().any(|line| line.note.contains("`offset 8`")), "{import:#?}");
+}
+
 /// Checks where packets go that the first of two filters takes: the rules of the class, and a part
 /// of the last line's note.
 fn check_target(filters: [&str; 2], name: &str, wanted: &str, note: &str) {

@@ -1,5 +1,5 @@
 //! Random tc scripts with filters of all kinds, in the kernel of `bench/twin` and imported: each
-//! packet goes to the same class, or is dropped by the same policer. WEIR_TC_TWIN is the folder that
+//! packet goes to the same class with the same code point, or is dropped by the same policer. WEIR_TC_TWIN is the folder that
 //! `bench/twin/build.sh` made; only with it there is such a row, for `cargo xtask figures twin`. WEIR_TC_SCRIPTS is the
 //! number of scripts.
 
@@ -122,25 +122,38 @@ fn leaf_queue(minor: u32, random: &mut Random) -> Option<String> {
     (!queue.is_empty()).then(|| format!("qdisc add dev v0 parent 1:{minor:x} {queue}"))
 }
 
-/// Returns the class's minor number, or `-` for a packet that goes to none.
+/// Returns the class's minor number, or `-` for a packet that goes to none, and of a packet of IP that
+/// is sent the byte of its traffic class.
 fn decision(policy: &Policy, sent: &Sent) -> String {
     let frame = sent.tagged();
     let mut headers = Headers::parse_ethernet(&frame);
     headers.mark = sent.mark;
     let found = policy.classifier().classify(Instant::ZERO, InterfaceId(0), &headers);
     let name = policy.leaf_name(found.leaf);
-    let dropped = found.meter.is_some_and(|meter| {
+    let action = found.meter.map_or(Action::Pass, |meter| {
         let plan = &policy.link.meters[meter.index()];
+        if let Some(dscp) = plan.marks_all() {
+            return Action::Mark(dscp);
+        }
         let depth = plan.params.bytes("depth").map_or(u64::MAX, |bytes| bytes.get());
-        let out = plan.actions.iter().find(|row| row.0 == "out").map(|row| row.1);
         // The kernel keeps the outer tag beside the packet, and does not count it.
         let length = frame.len() - 4 * sent.tags.len().min(1);
-        length as u64 > depth && out == Some(Action::Drop)
+        let (outcome, default) = match length as u64 > depth {
+            true => ("out", Action::Drop),
+            false => ("in", Action::Pass),
+        };
+        plan.actions.iter().find(|row| row.0 == outcome).map_or(default, |row| row.1)
     });
-    match name.strip_prefix("1-").filter(|_| !dropped) {
-        Some(minor) => minor.to_owned(),
-        None => "-".to_owned(),
-    }
+    let Some(minor) = name.strip_prefix("1-").filter(|_| action != Action::Drop) else {
+        return "-".to_owned();
+    };
+    let byte = match sent.frame[12..] {
+        [8, 0, _, byte, ..] => byte,
+        [0x86, 0xdd, one, two, ..] => one << 4 | two >> 4,
+        _ => return minor.to_owned(),
+    };
+    let byte = if let Action::Mark(dscp) = action { dscp.code() << 2 | byte & 3 } else { byte };
+    format!("{minor} {byte:02x}")
 }
 
 fn write(folder: &Path, cases: &[Case]) {

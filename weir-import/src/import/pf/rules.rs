@@ -270,7 +270,8 @@ fn set(words: &mut Words, rule: &mut PfRule, reading: &mut Reading) -> Option<()
                     Some("(") => skip_parentheses(words),
                     _ => drop(words.take()),
                 }
-                let note = format!("`set {}` is left out", word.text);
+                let cure = if word.text == "tos" { "`set_dscp` in the class" } else { "no key" };
+                let note = format!("`set {}` is left out: Weir has {cure} for it", word.text);
                 reading.approximated(rule.line, note);
             }
             other => {

@@ -179,8 +179,8 @@ fn narrower(key: &str, one: &str, other: &str) -> Option<String> {
     let bare = |value: &str| value.trim_matches('"').to_owned();
     match key {
         _ if one == other => Some(one.to_owned()),
-        // The last policer is the one nearest to the class.
-        "police" => Some(other.to_owned()),
+        // The last action is the one nearest to the class.
+        "police" | "set_dscp" => Some(other.to_owned()),
         "src" | "dst" => {
             let (first, second): (Prefix, Prefix) =
                 (bare(one).parse().ok()?, bare(other).parse().ok()?);

@@ -1,12 +1,12 @@
 //! Reads the words of a filter: what stands before its kind, the conditions of `u32`, `flower`,
 //! `matchall` and `fw`, and policers [linux, algorithms §11.3].
 
-use super::super::lines::{LineId, Reading};
-use super::super::sketch::{inline, quoted, rate_value};
+use super::super::lines::Reading;
+use super::super::sketch::quoted;
 use super::super::words::{Word, Words, bad_value, number};
 use super::draft::{Accepts, Draft, EthernetType, Mark};
-use super::units::{base0, handle, kernel_burst, rate, size};
-use super::{A_HANDLE, ARRIVING, HOOKS, Handle, basic, short};
+use super::units::{base0, handle};
+use super::{A_HANDLE, ARRIVING, HOOKS, Handle, actions, basic, short};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_core::classify::FlagTest;
 use weir_core::packet::MacAddress;
@@ -180,15 +180,8 @@ fn tail_word(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Opt
             reading.lost(draft.line, why);
             return None;
         }
-        "police" => police(words, draft, reading)?,
-        "action" | "actions" if words.accept("police") => police(words, draft, reading)?,
-        "action" | "actions" => {
-            let action = words.take().map_or_else(String::new, |word| word.text);
-            if !["ok", "pass"].contains(&action.as_str()) {
-                reading.lost(draft.line, format!("Weir has no action `{action}` of a filter"));
-                return None;
-            }
-        }
+        "police" => actions::police(words, draft, reading)?,
+        "action" | "actions" => actions::action(words, draft, reading)?,
         "skip_hw" | "skip_sw" => {}
         other => {
             let known = ["flowid", "classid", "police", "action"];
@@ -202,77 +195,6 @@ fn tail_word(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Opt
 /// Parses the handle of a class; a number alone is a minor one, which names no class.
 fn target(text: &str) -> Option<Handle> {
     handle(text).or_else(|| Some((0, u16::from_str_radix(text, 16).ok()?)))
-}
-
-/// Reads `police rate R burst B [mtu M] [drop | pass | continue | conform-exceed ...]`.
-fn police(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
-    let (mut bits, mut depth, mut out) = (0, 0, "drop");
-    while let Some(word) = words.peek() {
-        match word {
-            "rate" => {
-                words.take();
-                bits = words.value("a rate such as 1mbit", rate, reading)?;
-            }
-            "burst" | "buffer" | "maxburst" => {
-                words.take();
-                depth = words.value("a size such as 10k", size, reading)?;
-            }
-            "mtu" | "minburst" | "mpu" => {
-                words.take();
-                words.need("a size", reading)?;
-            }
-            "peakrate" | "avrate" | "overhead" | "linklayer" | "index" => {
-                let note = format!("`{word}` of `police` is left out");
-                reading.approximated(draft.line, note);
-                words.take();
-                words.need("a value", reading)?;
-            }
-            "conform-exceed" => {
-                words.take();
-                let action = words.need("an action such as `drop`", reading)?;
-                let (beyond, within) =
-                    action.text.split_once('/').unwrap_or((&action.text, "pass"));
-                out = exceed(beyond, draft.line, reading);
-                if !["pass", "ok", "pipe"].contains(&within) {
-                    let note = format!("packets within the rate pass, and not `{within}`");
-                    reading.approximated(draft.line, note);
-                }
-            }
-            action if POLICE_ACTIONS.contains(&action) => {
-                out = exceed(action, draft.line, reading);
-                words.take();
-            }
-            _ => break,
-        }
-    }
-    if bits == 0 || depth == 0 {
-        reading.approximated(draft.line, "`police` without `rate` and `burst` is left out");
-        return Some(());
-    }
-    let depth = kernel_burst(depth, bits).clamp(1, 1 << 30);
-    let depth = quoted(&format!("{depth} B"));
-    let keys = [("rate", rate_value(bits)), ("depth", depth), ("out", quoted(out))];
-    draft.police = Some(inline(&keys));
-    Some(())
-}
-
-/// Returns what becomes of a packet beyond the rate.
-fn exceed(action: &str, line: LineId, reading: &mut Reading) -> &'static str {
-    match action {
-        // The same filter takes a packet again that is classified once more, and its policer finds
-        // it too long again; after 16 such turns the kernel drops it.
-        "drop" | "shot" | "reclassify" => "drop",
-        // There is no further action, so the filter has decided.
-        "pass" | "ok" | "pipe" => "pass",
-        other => {
-            let note = format!(
-                "packets beyond the rate go to the class too: Weir does not try the next filter, \
-                 as `{other}` says"
-            );
-            reading.approximated(line, note);
-            "pass"
-        }
-    }
 }
 
 fn u32_conditions(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
@@ -501,7 +423,6 @@ fn port_range(text: &str) -> Option<String> {
     }
 }
 
-const POLICE_ACTIONS: [&str; 7] = ["drop", "shot", "pass", "ok", "continue", "reclassify", "pipe"];
 /// Names of protocols behind Ethernet, as tc knows them.
 const PROTOCOLS: [(&str, u16); 22] = [
     ("ip", 0x0800),

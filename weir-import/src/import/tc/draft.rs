@@ -6,6 +6,7 @@ use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted};
 use super::super::words::Word;
 use super::Handle;
+use super::actions::Actions;
 use super::selector::{Lowered, Selector};
 use super::tables::Links;
 use super::units::base0;
@@ -24,7 +25,7 @@ pub(super) struct Draft {
     /// Value and mask of the traffic class.
     pub tos: Option<(u8, u8)>,
     pub target: Option<Handle>,
-    pub police: Option<String>,
+    pub actions: Actions,
     pub parent: Option<Handle>,
     pub prio: Option<u32>,
     /// The number after `handle`, which `fw` compares with the mark.
@@ -76,8 +77,9 @@ impl EthernetType {
 impl Draft {
     pub(super) fn new(line: LineId) -> Self {
         let accepts = Accepts::All;
-        let (selector, links, keys, tos, target, police) = Default::default();
-        let (parent, prio, handle, mark, message, kind) = Default::default();
+        let (selector, links, keys, tos, target) = Default::default();
+        let (actions, parent, prio, handle) = Default::default();
+        let (mark, message, kind) = Default::default();
         Self {
             line,
             accepts,
@@ -87,7 +89,7 @@ impl Draft {
             keys,
             tos,
             target,
-            police,
+            actions,
             parent,
             prio,
             handle,
@@ -158,7 +160,7 @@ impl Draft {
         for rule in &mut rules {
             rule.extend(self.tags());
             rule.extend(self.mark.map(Mark::key));
-            rule.extend(self.police.clone().map(|police| ("police", police)));
+            rule.extend(self.actions.keys());
         }
         Some(rules)
     }

@@ -189,7 +189,9 @@ fn change(known: &mut Attached, draft: Draft, act: Act, reading: &mut Reading) -
     // [linux] The kernel keeps the keys of a `u32` filter, and takes the class.
     if draft.kind == "u32" || draft.kind == "fw" {
         old.target = draft.target.or(old.target);
-        old.police = draft.police.or(old.police.take());
+        if !draft.actions.is_empty() {
+            old.actions = draft.actions;
+        }
         return Some(());
     }
     let target = draft.target.or(old.target);

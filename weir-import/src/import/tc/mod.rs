@@ -5,6 +5,7 @@
 //! prints); then the tree becomes a policy. Filters keep their `prio`; the kernel gives one without
 //! it a smaller one than all before.
 
+mod actions;
 mod basic;
 mod cake;
 mod chains;

@@ -5,6 +5,7 @@
 //! others. Text is rounded: a rate above a million has three digits less, and so has the policy.
 
 use super::super::words::Word;
+use super::actions::munged;
 use super::units::{rate, size, written_burst};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeMap;
@@ -80,6 +81,9 @@ impl Shown {
                 policer("action police", rest)
             }
             ("filter", ["action", "order", _, kind, ..]) => format!("action {kind}"),
+            ("filter", ["key", _, "at", place, command, value, "mask", kept]) => {
+                rewritten(place, [command, value, kept])
+            }
             ("filter", [word, _]) if FLOWER.contains(word) => line.to_owned(),
             ("filter", [expression, ..]) if is_basic(expression) => format!("match {line}"),
             _ => return,
@@ -212,6 +216,19 @@ fn policer(head: &str, rest: &[&str]) -> String {
         })
         .collect();
     format!("{head} {}", pairs.join(" "))
+}
+
+/// Returns a key of `pedit`, `ipv4+0: val VALUE mask KEPT`, as a script would write it.
+fn rewritten(place: &str, [command, value, kept]: [&str; 3]) -> String {
+    let (header, place) = place.split_once('+').unwrap_or(("network", place));
+    let hex = |text: &str| u32::from_str_radix(text, 16).ok();
+    let place = place.trim_end_matches(':');
+    match (place.parse(), hex(value), hex(kept)) {
+        (Ok(place), Some(value), Some(kept)) if command == "val" => {
+            munged(header, place, value, kept)
+        }
+        _ => format!("munge offset {place}"),
+    }
 }
 
 fn is_basic(word: &str) -> bool {
@@ -357,13 +374,24 @@ impl Node {
         match self {
             _ if depth > DEPTH_MAX => {}
             Self::Table(rows) if key == "match" => {
-                let of = |key: &str| {
-                    let row = rows.iter().find(|row| row.0 == key);
-                    row.map_or(String::new(), |row| row.1.text())
-                };
+                let of = |key: &str| Self::of(rows, key);
                 let at = of("offmask") + &of("off");
                 let words = format!("match u32 0x{} 0x{} at {at}", of("value"), of("mask"));
                 out.extend(words.split_whitespace().map(str::to_owned));
+            }
+            Self::Table(rows) if Self::of(rows, "kind") == "csum" => out.push("csum".to_owned()),
+            Self::Table(rows) if Self::of(rows, "kind") == "pedit" => {
+                out.push("pedit".to_owned());
+                let list = rows.iter().find(|row| row.0 == "keys").map(|row| &row.1);
+                let Some(Self::List(keys)) = list else { return };
+                for key in keys {
+                    let Self::Table(key) = key else { continue };
+                    let place = format!("{}+{}", Self::of(key, "htype"), Self::of(key, "offset"));
+                    let command = if Self::of(key, "cmd") == "set" { "val" } else { "add" };
+                    let (value, kept) = (Self::of(key, "val"), Self::of(key, "mask"));
+                    let words = rewritten(&place, [command, &value, &kept]);
+                    out.extend(words.split_whitespace().map(str::to_owned));
+                }
             }
             Self::Table(rows) => {
                 if !["options", "keys", ""].contains(&key) {
@@ -395,6 +423,12 @@ impl Node {
                 _ => out.extend([named, self.text()]),
             },
         }
+    }
+
+    /// Returns the value of a key as text; nothing where there is no such key.
+    fn of(rows: &[(String, Node)], key: &str) -> String {
+        let row = rows.iter().find(|row| row.0 == key);
+        row.map_or(String::new(), |row| row.1.text())
     }
 
     fn text(&self) -> String {

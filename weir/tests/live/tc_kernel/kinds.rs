@@ -51,9 +51,10 @@ fn filter(leaves: &[u32], random: &mut Random) -> String {
     };
     let bare = !["flower", "matchall"].iter().any(|kind| conditions.starts_with(kind));
     let police = police(bare, random);
+    let mark = mark(protocol, random);
     format!(
         "filter add dev v0 parent 1: protocol {protocol} prio {prio}{before} {conditions} classid \
-         1:{leaf:x}{police}"
+         1:{leaf:x}{police}{mark}"
     )
 }
 
@@ -119,6 +120,22 @@ fn basic(random: &mut Random) -> String {
             format!("basic match 'cmp({one}) and cmp({other})'")
         }
         _ => format!("basic match 'cmp({})'", pick(&network, random)),
+    }
+}
+
+/// A new code point for some packets of the version of IP that the filter names.
+fn mark(protocol: &str, random: &mut Random) -> String {
+    let value = random.below(64) << 2;
+    match (random.below(3), protocol) {
+        (0, "ip") => {
+            format!(
+                " action pedit ex munge ip dsfield set {value} retain 252 pipe action csum ip4h"
+            )
+        }
+        (0, "ipv6") => {
+            format!(" action pedit ex munge ip6 traffic_class set {value:#x} retain 0xfc")
+        }
+        _ => String::new(),
     }
 }
 

@@ -33,10 +33,14 @@ impl<'m> Attributes<'m> {
 
     /// Returns the numbers in the attributes inside one, which may all be of one kind.
     pub(super) fn list(&self, kind: u16) -> Vec<u64> {
+        self.each(kind).filter_map(|bytes| number(bytes, 0, bytes.len())).collect()
+    }
+
+    /// Returns the bytes of each attribute inside one, which may all be of one kind.
+    pub(super) fn each(&self, kind: u16) -> impl Iterator<Item = &'m [u8]> {
         let inside = NlasIterator::new(self.get(kind).unwrap_or(&[])).map_while(Result::ok);
         let value = |one: &'m [u8], length: usize| one.get(LENGTHS..length).unwrap_or(&[]);
-        let values = inside.map(|one| value(one.into_inner(), one.length().into()));
-        values.filter_map(|bytes| number(bytes, 0, bytes.len())).collect()
+        inside.map(move |one| value(one.into_inner(), one.length().into()))
     }
 
     /// Returns the attributes by their numbers.

@@ -1,6 +1,7 @@
 //! Filters of a dump as words of `tc` [linux]. Numbers of attributes and places in structures are
 //! those of <linux/pkt_cls.h>.
 
+use super::super::actions::munged;
 use super::attributes::{Attributes, number, wire};
 use super::{Message, above, handle};
 use std::fmt::Write;
@@ -116,11 +117,33 @@ fn tail(own: &Attributes<'_>, [class, policer, actions]: [u16; 3], text: &mut St
         let kind = kind.and_then(|kind| std::str::from_utf8(kind).ok()).unwrap_or("");
         let words = match kind {
             "police" => police(&action.inside(2)),
+            "pedit" => pedit(&action.inside(2)),
             kind if super::plain(kind) => kind.to_owned(),
             _ => continue,
         };
         let _ = write!(text, " action {words}");
     }
+}
+
+/// Writes a `struct tc_pedit_sel`, whose keys are words in the order of the wire, with the header of
+/// each, of which older forms say nothing.
+fn pedit(own: &Attributes<'_>) -> String {
+    let all = own.get(4).or_else(|| own.get(2)).unwrap_or(&[]);
+    let headers: Vec<u64> =
+        own.each(5).map(|key| Attributes::parse(key).number(1).unwrap_or(0)).collect();
+    let mut text = "pedit".to_owned();
+    for (at, key) in all.get(PEDIT_HEAD..).unwrap_or(&[]).chunks_exact(PEDIT_KEY).enumerate() {
+        let header = match headers.get(at).copied().unwrap_or(0) {
+            0 => "network",
+            2 => "ipv4",
+            3 => "ipv6",
+            _ => "another",
+        };
+        let (kept, value) = (wire(&key[..4]) as u32, wire(&key[4..8]) as u32);
+        let place = number(key, 8, 4).unwrap_or(0);
+        text += &(" ".to_owned() + &munged(header, place, value, kept));
+    }
+    text
 }
 
 /// Writes a `struct tc_police`.
@@ -276,6 +299,9 @@ const FLOWER: &[(u16, &str, Shape, u16)] = &[
 /// Bytes of a `struct tc_u32_sel` without keys, and of a key.
 const SELECTOR: usize = 16;
 const KEY: usize = 16;
+/// The bytes of a `struct tc_pedit_sel` before its keys, and of a key.
+const PEDIT_HEAD: usize = 24;
+const PEDIT_KEY: usize = 24;
 /// `TC_U32_OFFSET`, `TC_U32_VAROFFSET` and `TC_U32_EAT`.
 const OFFSET: u64 = 2;
 const VARIABLE: u64 = 4;
