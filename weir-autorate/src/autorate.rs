@@ -58,11 +58,11 @@ pub struct Director {
 
 impl Autorate {
     /// The rates of a link from `start` on; a direction without a plan keeps its rate, which is
-    /// `nominal` in bit/s.
+    /// `nominal` in bit/s. One that is smaller than the other's base counts by that.
     pub fn new(plans: [Option<Plan>; 2], nominal: [u64; 2], start: Instant) -> Self {
-        let base = |way: usize| {
-            plans[way].map_or(nominal[way], |plan| plan.limits.base().bits_per_second())
-        };
+        let own = |plan: Plan| plan.limits.base().bits_per_second();
+        let usual = plans.iter().flatten().map(|plan| own(*plan)).max().unwrap_or_default();
+        let base = |way: usize| plans[way].map_or(nominal[way].max(usual), own);
         Self {
             estimator: Estimator::new([base(0), base(1)]),
             directors: plans.map(|plan| plan.map(|plan| Director::new(plan, start))),

@@ -67,13 +67,16 @@ impl Round {
     #[inline]
     pub fn begin(&mut self, at: Instant, segment: &Segment, seen: &Seen) -> Option<usize> {
         let age = at.since(self.probes[usize::from(self.latest)].at);
-        let place = (usize::from(self.latest) + 1) % PROBES;
-        let old = &self.probes[place];
         // Most frames are told by the first.
-        let is_early = age < SPACING || age < self.spacing();
-        if is_early || old.state != IDLE && at.since(old.at) < PROBE_MAX {
+        if age < SPACING || age < self.spacing() {
             return None;
         }
+        let is_free = |place: &usize| {
+            let old = &self.probes[*place];
+            old.state == IDLE || at.since(old.at) >= PROBE_MAX
+        };
+        let after = usize::from(self.latest) + 1;
+        let place = (after..after + PROBES).map(|place| place % PROBES).find(is_free)?;
         let (asks, ack, echo, spin) = asked(segment, seen)?;
         self.probes[place] = Probe { state: ARRIVED, asks, spin, ack, echo, at };
         self.left &= !(1 << place);
@@ -81,14 +84,21 @@ impl Round {
         Some(place)
     }
 
-    /// Notes that the frame of the probe at this place left at `at`.
+    /// Notes that the frame of the probe at this place left at `at`. Frames of a flow leave in their
+    /// order, so those that arrived before it and have not left never will: they were dropped.
     pub fn leave(&mut self, at: Instant, place: usize) {
-        let probe = &mut self.probes[place];
-        if probe.state == ARRIVED {
-            self.waited = at.since(probe.at);
-            (probe.state, probe.at) = (LEFT, at);
-            self.left |= 1 << place;
+        let arrived = self.probes[place].at;
+        if self.probes[place].state != ARRIVED {
+            return;
         }
+        for probe in &mut self.probes {
+            if probe.state == ARRIVED && probe.at < arrived {
+                probe.state = IDLE;
+            }
+        }
+        self.waited = at.since(arrived);
+        (self.probes[place].state, self.probes[place].at) = (LEFT, at);
+        self.left |= 1 << place;
     }
 
     /// Forgets the probes that are under way.
@@ -283,3 +293,40 @@ const PROBE_MAX: Duration = Duration::from_secs(3);
 const TRIP_MAX: Duration = Duration::from_secs(10);
 /// Bound: bytes of a hole that can be a loss; more is a forged number.
 const HOLE_MAX: u32 = 1 << 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Stamp;
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::ZERO.after(Duration::from_millis(milliseconds))
+    }
+
+    /// A segment of 1000 bytes, or an acknowledgement, with a timestamp.
+    fn segment(seq: u32, payload: u32, ack: u32) -> Segment {
+        let stamp = Some(Stamp { value: seq, echo: ack });
+        Segment::Tcp(TcpSegment { seq, payload, ack: Some(ack), stamp, is_reset: false })
+    }
+
+    #[test]
+    fn frames_that_were_dropped_in_the_link_do_not_end_the_probes() {
+        let (mut round, mut seen) = (Round::default(), Seen::default());
+        let mut begun = 0;
+        // Of each ten frames one leaves.
+        for number in 1..=10 * PROBES as u32 {
+            let arrives = at(u64::from(number) * 20);
+            let data = segment(number * 1000, 1000, 0);
+            let place = round.begin(arrives, &data, &seen);
+            seen.note(arrives, &data);
+            begun += u32::from(place.is_some());
+            if let Some(place) = place.filter(|_| number % 10 == 0) {
+                round.leave(arrives.after(Duration::from_millis(5)), place);
+                let answer = segment(0, 0, (number + 1) * 1000);
+                let trip = round.answer(arrives.after(Duration::from_millis(45)), &answer, SPACING);
+                assert_eq!(trip, Some(Duration::from_millis(40)), "{number}");
+            }
+        }
+        assert_eq!(begun, 10 * PROBES as u32);
+    }
+}
