@@ -80,6 +80,21 @@ fn random_lines_keep_the_rate_within_and_a_gap_is_over_in_two_seconds() {
 }
 
 #[test]
+fn an_upload_that_stands_still_does_not_slow_the_download() {
+    let steady: Capacity = Rc::new(|ms| if GAP.contains(&ms) { 0 } else { 6_000_000 });
+    for hosts in 1..4 {
+        let mut model = Model::new(limits(1, 2, 20), OURS, [|_| 6_000_000; 2]);
+        for host in 0..hosts {
+            let (way, window, trip_ms) = (Way::Up, 40, 20 + 10 * u64::from(host));
+            model = model.with(Bulk { way, window, trip_ms, stamps: true, host });
+        }
+        let outcome = model.over(&steady).run(0, 12_000);
+        let least = rates(&outcome, Way::Down, 1_000..12_000).into_iter().min();
+        assert!(least >= Some(2_000), "{hosts} uploads: {least:?} kbit/s down");
+    }
+}
+
+#[test]
 fn a_clock_that_jumps_is_forgotten_in_two_seconds() {
     const HOUR: u64 = 3_600_000_000_000;
     let forth = |now: u64| if now < 4_000_000_000 { now } else { now + HOUR };
