@@ -40,6 +40,8 @@ struct VaryingLane {
     counts: RateCounts,
     /// The rate that was told last, and when.
     told: (Rate, Instant),
+    /// The largest rise and the largest fall since.
+    largest: [Option<Step>; 2],
 }
 
 impl Rates {
@@ -184,7 +186,7 @@ impl VaryingLane {
             flows: 0,
             reason: Reason::Steady,
         };
-        Self { lane, plan, dropped: 0, counts, told: (base, now) }
+        Self { lane, plan, dropped: 0, counts, told: (base, now), largest: [None; 2] }
     }
 
     fn note(&mut self, step: &Step) {
@@ -203,6 +205,11 @@ impl VaryingLane {
     /// Returns what is told of a step: once in a while, and only where the rate has become another
     /// one.
     fn news(&mut self, step: &Step) -> Option<String> {
+        let change = |step: &Step| step.from.bits_per_second().abs_diff(step.to.bits_per_second());
+        let largest = &mut self.largest[usize::from(step.to < step.from)];
+        if largest.as_ref().is_none_or(|largest| change(largest) < change(step)) {
+            *largest = Some(*step);
+        }
         let (before, since) = self.told;
         let (old, new) = (before.bits_per_second(), step.to.bits_per_second());
         let is_other = old.abs_diff(new) > old / 8;
@@ -210,7 +217,9 @@ impl VaryingLane {
             return None;
         }
         self.told = (step.to, step.measure.at);
-        Some(told(step, before, &self.plan))
+        let largest = std::mem::take(&mut self.largest);
+        let cause = largest[usize::from(new < old)].unwrap_or(*step);
+        Some(told(&Step { to: step.to, ..cause }, before, &self.plan))
     }
 }
 
@@ -241,3 +250,35 @@ fn told(step: &Step, before: Rate, plan: &Plan) -> String {
 
 /// The least time between two events of a direction.
 const NEWS_MIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_autorate::{Limits, Measure};
+
+    fn mbit(rate: u64) -> Rate {
+        Rate::new(rate * 1_000_000).expect("not zero")
+    }
+
+    #[test]
+    fn what_is_told_of_a_second_is_why_the_rate_changed_most() {
+        let target = Duration::from_millis(15);
+        let limits = Limits::new(mbit(1), mbit(8), mbit(20), target).expect("they fit");
+        let mut lane = VaryingLane::new(0, Plan { limits, controller: 0 }, Instant::ZERO);
+        let mut news = |ms: u64, (from, to): (u64, u64), delay: u64| {
+            let delay = Duration::from_millis(delay);
+            let at = Instant::ZERO.after(Duration::from_millis(ms));
+            let measure = Measure { at, delay: Some(delay), flows: 3, ..Measure::default() };
+            let reason = if delay > target { Reason::Delay } else { Reason::Load };
+            let above = Duration::from_millis(if delay > target { 50 } else { 0 });
+            let (from, to, way) = (mbit(from), mbit(to), Way::Up);
+            lane.news(&Step { way, from, to, reason, above, measure })
+        };
+        assert_eq!(news(100, (8, 4), 140), None, "too early");
+        assert_eq!(news(500, (4, 5), 2), None, "too early");
+        let text = news(1_000, (5, 5), 3).expect("it is another rate than was told");
+        let wanted =
+            "rate 8 Mbit/s → 5 Mbit/s: delay behind the link 140 ms over 15 for 50 ms, 3 flows";
+        assert_eq!(text, wanted);
+    }
+}

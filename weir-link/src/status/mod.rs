@@ -199,7 +199,8 @@ pub struct AutorateStatus {
     pub round_trip_us: Option<f64>,
     /// The flows that told.
     pub flows: u32,
-    /// Why the rate is as it is: `steady`, `delay`, `loss`, `load`, `idle`, `blind` or `path`.
+    /// Why it was changed last: `steady` at the start, then
+    /// `delay`, `loss`, `load`, `idle`, `blind` or `path`.
     pub reason: String,
 }
 
@@ -213,9 +214,11 @@ impl AutorateStatus {
                 let trip = self.round_trip_us.map(|trip| trip / 1e3);
                 let trip = trip.map_or_else(String::new, |trip| format!(", RTT {trip:.1} ms"));
                 let flows = self.flows;
-                format!("{delay:.0} ms behind of {target:.0} ({reason}, {flows} flows{trip})")
+                format!(
+                    "{delay:.0} ms behind of {target:.0} ({flows} flows{trip}; changed for: {reason})"
+                )
             }
-            None => format!("nothing tells the delay behind ({})", self.reason),
+            None => format!("nothing tells the delay behind (changed for: {})", self.reason),
         }
     }
 }
