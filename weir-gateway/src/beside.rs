@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use weir_control::protocol::Right;
 use weir_core::units::Duration;
 use weir_sim::timeline::{Track, Tracks};
+use weir_sim::whatif::WhatIf;
 
 /// A live run beside its simulation, as a source of the page.
 pub struct Both {
@@ -96,6 +97,10 @@ impl Source for Both {
 
     fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {
         self.record.fork(query)
+    }
+
+    fn reacting(&self, query: &ForkQuery) -> Result<WhatIf, Fault> {
+        self.record.reacting(query)
     }
 }
 

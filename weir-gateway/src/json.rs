@@ -361,7 +361,7 @@ pub struct Packet {
     pub sentence: String,
 }
 
-/// From where the simulator goes on: `POST /view/fork`.
+/// From where the simulator goes on: `POST /view/fork` and `POST /view/reacting`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForkQuery {

@@ -11,6 +11,7 @@ use crate::page::feed::Feed;
 use std::os::unix::net::UnixStream;
 use weir_control::client::await_on_behalf;
 use weir_control::protocol::Right;
+use weir_sim::whatif::WhatIf;
 
 /// A link, record or report on view. Each call comes on the thread of a client.
 pub trait Source: Send + Sync {
@@ -84,6 +85,15 @@ pub trait Source: Send + Sync {
     fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {
         let _nothing = query;
         Err(absent("state to go on from"))
+    }
+
+    /// Simulates what comes after a moment of the past with senders that react.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn reacting(&self, query: &ForkQuery) -> Result<WhatIf, Fault> {
+        let _nothing = query;
+        Err(absent("senders"))
     }
 
     /// Returns what happened and a simulation of the same.

@@ -201,6 +201,33 @@ export interface Fork {
   open_loop: boolean;
 }
 
+/** A figure of a class under the change. */
+export interface Forecast {
+  value: number;
+  /** The true value is within this of it with 90 %; `null` if that is not known. */
+  bar: number | null;
+  verdict: "better" | "worse" | "cannot-tell";
+}
+
+/** Two futures whose senders react. */
+export interface WhatIf {
+  replications: number;
+  seconds: number;
+  flows: number;
+  groups: {
+    by: string;
+    name: string;
+    rows: {
+      measure: string;
+      captured: number | null;
+      simulated: number;
+      forecasts: Forecast[];
+    }[];
+  }[];
+  unlike: { flow: string; why: string }[];
+  notes: string[];
+}
+
 export interface Beside {
   t: number[];
   step_ms: number;
@@ -372,6 +399,8 @@ export const api = {
     seconds: number,
     card: Card | undefined,
   ) => gently(() => post<Fork>("/view/fork", { direction, at, settings, seconds, card })),
+  reacting: (direction: string, at: number, settings: Setting[], seconds: number) =>
+    gently(() => post<WhatIf>("/view/reacting", { direction, at, settings, seconds })),
   runs: () => get<Runs>("/view/runs"),
   beside: (direction: string) => gently(() => get<Beside>("/view/beside", { direction })),
   set: (settings: Setting[], terms: Terms) =>

@@ -1,11 +1,10 @@
 // The page on a record, on a report and over TLS; `weir view --open`; and a page that is not visible.
-import { spawnSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { barriers, choose, number, rows, tab } from "./browser.mjs";
 import { house } from "./house.mjs";
-import { Link, end, pause, start, until } from "./network.mjs";
+import { Link, end, pause, run, start, until } from "./network.mjs";
 import { atMost, must, none } from "./report.mjs";
 
 const ROOT = new URL("../../../", import.meta.url).pathname;
@@ -25,11 +24,6 @@ export async function files(weir, browser, output) {
   await reported(weir, report, browser, output);
   await secured(weir, browser);
   rmSync(folder, { recursive: true });
-}
-
-function run(program, ...args) {
-  const { status, stderr } = spawnSync(program, args, { encoding: "utf8" });
-  if (status !== 0) throw new Error(`${program} ${args.join(" ")}: ${stderr}`);
 }
 
 /** Runs `weir view`, perhaps with a `xdg-open` of ours in front; returns it and its address. */

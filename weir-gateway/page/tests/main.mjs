@@ -15,6 +15,7 @@ import { looks } from "./looks.mjs";
 import { endAll, enterNetwork } from "./network.mjs";
 import { play } from "./play.mjs";
 import { quadros } from "./quadros.mjs";
+import { reacting } from "./reacting.mjs";
 import { conclude, must, none } from "./report.mjs";
 import { reservations } from "./reservations.mjs";
 import { runs } from "./runs.mjs";
@@ -28,7 +29,7 @@ import { well } from "./well.mjs";
 const WORDS = 1000;
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const ON_HOUSE = { drawn, looks, travel, tuning };
-const ALONE = { files, speed, quadros, demo, play, well, reservations, runs };
+const ALONE = { files, speed, quadros, demo, play, well, reservations, runs, reacting };
 
 async function attempt(name, part) {
   console.log(`view: ${name} ...`);

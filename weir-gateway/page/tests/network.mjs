@@ -68,7 +68,7 @@ export async function endAll() {
   await Promise.all([...children].map((child) => end(child, "SIGINT")));
 }
 
-function run(program, ...args) {
+export function run(program, ...args) {
   const { status, stderr } = spawnSync(program, args, { encoding: "utf8" });
   if (status !== 0) throw new Error(`${program} ${args.join(" ")}: ${stderr}`);
 }

@@ -2,6 +2,7 @@
 // makes another; and packets behind the heat map with what their delays consist of.
 import { both, choose, tab } from "./browser.mjs";
 import { pause, until } from "./network.mjs";
+import { forecast } from "./reacting.mjs";
 import { atMost, must } from "./report.mjs";
 
 export async function travel(link, browser, output) {
@@ -32,6 +33,13 @@ export async function travel(link, browser, output) {
   const [was, is] = both(cells[1]);
   must("the forked future has another rate of web", was !== is, cells.join(" "));
   await page.screenshot({ path: `${output}/fork.png` });
+  await page.check("#page-Fork .switch input");
+  const web = (await forecast(page)).find((row) => row.class === "web");
+  must(
+    "senders that react are forecast from the ring of a running link",
+    web?.figure === "throughput" && web.verdict === "worse",
+    JSON.stringify(web),
+  );
   await page.context().close();
 }
 

@@ -36,6 +36,7 @@ use weir_control::protocol::{Answer, Request, Right};
 use weir_host::wait::realtime_ns;
 use weir_link::change::history::Texts;
 use weir_link::status::Status;
+use weir_sim::whatif::WhatIf;
 
 /// A running link as a source of the page.
 pub struct Live {
@@ -188,6 +189,12 @@ impl Source for Live {
         self.snapshot.take(self.shared.contact.as_ref(), of)?.fork(query)
     }
 
+    fn reacting(&self, query: &ForkQuery) -> Result<WhatIf, Fault> {
+        // What precedes the moment fills windows and queues.
+        let of = (Some(query.at - GROWING_MS), Some(query.at + 1000.0 * query.seconds));
+        self.snapshot.take(self.shared.contact.as_ref(), of)?.reacting(query)
+    }
+
     fn feed(&self) -> Option<&Feed> {
         Some(&self.shared.feed)
     }
@@ -209,3 +216,6 @@ impl Contact for Nowhere {
 fn unexpected() -> Fault {
     Fault::new(500, "the link gave another answer than was asked for")
 }
+
+/// For how long senders that react are simulated before the moment of a fork.
+const GROWING_MS: f64 = 30_000.0;

@@ -65,6 +65,7 @@ impl Page {
             What::Runs => json(&source.runs()?),
             What::Predict => json(&source.predict(&body(bytes)?)?),
             What::Fork => json(&source.fork(&body(bytes)?)?),
+            What::Reacting => json(&source.reacting(&body(bytes)?)?),
         }
     }
 }

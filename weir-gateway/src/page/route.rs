@@ -28,6 +28,7 @@ pub(super) enum What {
     Predict,
     Packets,
     Fork,
+    Reacting,
     Beside,
     Runs,
 }
@@ -40,6 +41,7 @@ impl What {
             Self::Predict
                 | Self::Packets
                 | Self::Fork
+                | Self::Reacting
                 | Self::Knobs
                 | Self::Beside
                 | Self::Promises
@@ -64,6 +66,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/view/runs", What::Runs, Right::Read),
     post("/view/predict", What::Predict),
     post("/view/fork", What::Fork),
+    post("/view/reacting", What::Reacting),
 ];
 /// The path of the stream.
 pub(super) const STREAM: &str = "/view/stream";

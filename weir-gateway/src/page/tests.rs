@@ -247,6 +247,7 @@ fn each_token_has_its_rights_and_a_stranger_has_none() {
     check("GET /view/about", ("evil.example", CHANGE), 421);
     check("POST /view/predict", ("localhost", READ), 403);
     check("POST /view/fork", ("localhost", READ), 403);
+    check("POST /view/reacting", ("localhost", READ), 403);
     check("GET /view/packets", ("localhost", READ), 403);
     check("POST /set", ("localhost", READ), 403);
     check("GET /texts", ("localhost", READ), 403);

@@ -4,6 +4,7 @@
 //! that were computed are kept for the next request. [`Record`] shows the tape of a file;
 //! [`snapshot`] takes one of a running link.
 
+mod reacting;
 mod shown;
 pub mod snapshot;
 mod tape;
@@ -21,6 +22,7 @@ use crate::source::Source;
 use std::path::Path;
 use weir_control::protocol::Right;
 use weir_host::wait::realtime_ns;
+use weir_sim::whatif::WhatIf;
 
 /// A record in a file.
 pub struct Record {
@@ -101,5 +103,9 @@ impl Source for Record {
 
     fn fork(&self, query: &ForkQuery) -> Result<Fork, Fault> {
         self.tape.fork(query)
+    }
+
+    fn reacting(&self, query: &ForkQuery) -> Result<WhatIf, Fault> {
+        self.tape.reacting(query)
     }
 }

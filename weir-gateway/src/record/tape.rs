@@ -271,7 +271,18 @@ impl Tape {
     /// When there is no such direction or moment, or a setting is none.
     pub fn fork(&self, query: &ForkQuery) -> Result<ForkShown, Fault> {
         let way = self.way(query.direction.as_deref())?;
-        expect_own(&way, &query.settings)?;
+        let ask = self.ask(&way, query)?;
+        let record = self.open()?;
+        let forked = fork(&way, record, &ask).map_err(|why| Fault::new(409, why))?;
+        Ok(shown::fork(forked.report(&way, &ask, CLASSES_MAX)))
+    }
+
+    /// Returns what a query about a fork of a direction means.
+    ///
+    /// # Errors
+    /// When a setting is for another direction, or a number is none.
+    pub(super) fn ask(&self, way: &Recorded, query: &ForkQuery) -> Result<Ask, Fault> {
+        expect_own(way, &query.settings)?;
         if !(query.seconds > 0.0 && query.seconds <= SECONDS_MAX) {
             return Err(Fault::bad(format!(
                 "`seconds` is how long the futures are: above 0, and {SECONDS_MAX} at most"
@@ -280,20 +291,25 @@ impl Tape {
         let at = self.instant(Some(query.at))?.unwrap_or(way.load.start);
         // The page knows milliseconds as floats: the first one may be just before the record.
         let is_near = at < way.load.start && way.load.start.since(at) < Duration::from_millis(1);
-        let ask = Ask {
+        Ok(Ask {
             at: if is_near { way.load.start } else { at },
             edits: edits(&query.settings),
             length: Duration::from_nanos((query.seconds * 1e9) as u64),
             step: None,
             driver: query.card.map(shown::driver),
-        };
-        let record = self.bytes.open().map_err(|why| Fault::new(500, why))?;
-        let forked = fork(&way, record, &ask).map_err(|why| Fault::new(409, why))?;
-        Ok(shown::fork(forked.report(&way, &ask, CLASSES_MAX)))
+        })
+    }
+
+    /// Opens the record.
+    ///
+    /// # Errors
+    /// When its file is gone.
+    pub(super) fn open(&self) -> Result<Box<dyn Read>, Fault> {
+        self.bytes.open().map_err(|why| Fault::new(500, why))
     }
 
     /// Returns the direction of this name, or the first that has packets.
-    fn way(&self, name: Option<&str>) -> Result<Arc<Recorded>, Fault> {
+    pub(super) fn way(&self, name: Option<&str>) -> Result<Arc<Recorded>, Fault> {
         let names = || self.head.directions.iter().map(|way| way.name.as_str());
         if let Some(name) = name {
             if !names().any(|own| own == name) {

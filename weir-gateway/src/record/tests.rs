@@ -245,6 +245,35 @@ fn a_fork_by_its_route_is_identical_without_a_change_and_differs_with_one() {
 }
 
 #[test]
+fn senders_react_to_a_change_by_their_route() {
+    let shared = record(bytes(200));
+    let about = get(&shared, "/view/about");
+    let at = about["from"].as_f64().expect("a time");
+    let react = |more: Value| {
+        let mut body = json!({ "at": at, "seconds": 5.0 });
+        body.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("one"));
+        ask(&shared, "POST", "/view/reacting", Some(body))
+    };
+    let faster = json!([{ "key": "link.rate", "value": "12 Mbit/s" }]);
+    let (status, told) = react(json!({ "settings": faster }));
+    assert_eq!((status, &told["policies"]), (200, &json!(["link.rate=12 Mbit/s"])), "{told}");
+    let groups = told["groups"].as_array().expect("a list");
+    let rates = groups.iter().filter(|group| group["by"] == "class").map(|group| &group["rows"][0]);
+    let known = |row: &Value| row["captured"].is_number() && row["forecasts"][0]["bar"].is_number();
+    assert!(rates.clone().count() > 1 && rates.clone().all(known), "{told}");
+    for (more, said) in [
+        (json!({}), "name one in `settings`"),
+        (json!({ "settings": faster, "card": "chain" }), "no `card`"),
+        (json!({ "settings": [{ "key": "class.nobody.x", "value": "1" }] }), "nobody"),
+        (json!({ "settings": faster, "at": at + 1e6 }), "after its beginning"),
+    ] {
+        let (status, refused) = react(more);
+        let text = refused["error"].as_str().unwrap_or_default();
+        assert!((400..500).contains(&status) && text.contains(said), "{status}: {refused}");
+    }
+}
+
+#[test]
 fn what_a_change_of_a_record_would_lead_to_is_predicted_and_its_promises_are_told() {
     let shared = record(bytes(60));
     let predict = |key: &str, value: &str| {

@@ -33,7 +33,8 @@ impl Pool {
         freedom: usize,
     ) -> Self {
         let squares = |place: usize| {
-            let errors = groups.clone().filter_map(|(group, reacts)| {
+            let telling = groups.clone().filter(|(group, _)| group.is_telling(place));
+            let errors = telling.filter_map(|(group, reacts)| {
                 let error = group.misfit(place)?;
                 Some((error * error, reacts))
             });
@@ -108,8 +109,8 @@ mod tests {
 
     #[test]
     fn luck_in_the_known_case_counts_half() {
-        let (exact, off) = (group(10.0, &[&[10.0]]), group(10.0, &[&[12.0]]));
-        let steady = group(1.0, &[&[1.0]]);
+        let (exact, off) = (group(1e7, &[&[1e7]]), group(1e7, &[&[1.2e7]]));
+        let steady = group(1e6, &[&[1e6]]);
         let groups = [(&exact, true), (&off, true), (&steady, false)];
         let pool = Pool::of(groups.into_iter(), 2);
         // The mean square of those that react is that of 0 and 20 %.
@@ -119,6 +120,15 @@ mod tests {
         near(pool.deviation(0, false, 0.0), 0.0);
         // Student's t(0.95) of two degrees of freedom.
         assert!((pool.half(0.1) - 0.292).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_group_that_sent_nothing_tells_nothing_of_others() {
+        let (steady, silent) = (group(1e6, &[&[1.1e6]]), group(0.0, &[&[1e5]]));
+        let pool = Pool::of([(&steady, true), (&silent, true)].into_iter(), 2);
+        let own = silent.misfit(0).expect("it was simulated");
+        assert!(own.is_finite() && own > 10.0, "{own}");
+        assert!((pool.deviation(0, true, 0.1) - 0.1).abs() < 1e-2);
     }
 
     #[test]

@@ -24,8 +24,17 @@ impl Measured {
     pub fn error(&self, measure: usize) -> Option<f64> {
         let simulated = self.estimate(0, measure)?.mean;
         let captured = self.captured[measure]?;
-        let error = (simulated - captured).abs();
-        Some(if Measure::ALL[measure].is_relative() { error / captured.max(1e-12) } else { error })
+        let (error, measure) = ((simulated - captured).abs(), Measure::ALL[measure]);
+        let whole = if measure.is_relative() { captured.max(measure.resolution()) } else { 1.0 };
+        Some(error / whole)
+    }
+
+    /// Returns whether the error of the known case tells of other groups: a part of nothing, as of
+    /// a flow that was over before, does not.
+    pub fn is_telling(&self, measure: usize) -> bool {
+        let which = Measure::ALL[measure];
+        let is_some = |captured: f64| captured >= which.resolution();
+        !which.is_relative() || self.captured[measure].is_some_and(is_some)
     }
 
     /// Returns by how much the simulation of the known case is off: in this figure, or in the

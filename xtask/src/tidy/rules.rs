@@ -117,6 +117,7 @@ pub const CRATE_ARROWS: &[(&str, &[&str])] = &[
             "weir-core",
             "weir-policy",
             "weir-sim",
+            "weir-infer",
             "weir-trace",
             "weir-host",
             "weir-link",

@@ -5,6 +5,7 @@ import { choice, h } from "../dom";
 import { clock, count, measure, percent, type Field } from "../format";
 import type { Store } from "../store";
 import { panel } from "./panel";
+import { forecast } from "./reacting";
 import { TwoCourses } from "./two";
 
 const NAMES: Partial<Record<Field, keyof ClassHistory>> = {
@@ -32,6 +33,10 @@ export class ForkView {
   private readonly futures: TwoCourses;
   private readonly run: HTMLButtonElement;
   private readonly result: HTMLElement;
+  /** Whether senders react. */
+  private readonly react: HTMLInputElement;
+  private readonly through: HTMLLabelElement;
+  private readonly drawn: HTMLElement;
   /** What to do where the moment cannot be forked. */
   private readonly nearest = h("p", { class: "nearest", role: "status", hidden: true });
   private seconds = 30;
@@ -39,6 +44,7 @@ export class ForkView {
   private card: Card | "" = "";
   private fork: Fork | null = null;
   private at = 0;
+  private asking = false;
   /** The seconds that the plan speaks of. */
   private described = 0;
 
@@ -49,7 +55,18 @@ export class ForkView {
       { class: "primary", onclick: () => void this.ask() },
       "Fork this moment",
     );
-    this.result = h("div", { hidden: true }, this.verdict, ...this.futures.elements);
+    this.drawn = h("div", {}, ...this.futures.elements);
+    this.result = h("div", { hidden: true }, this.verdict, this.drawn);
+    this.react = h("input", { type: "checkbox", role: "switch", onchange: () => this.describe() });
+    this.through = choice(
+      "through",
+      CARDS.map(([value, name]) => [value, name] as const),
+      this.card,
+      (value) => {
+        this.card = value as Card | "";
+        this.describe();
+      },
+    );
     const measures = (Object.keys(NAMES) as Field[]).map(
       (key) => [key, measure(key).name] as const,
     );
@@ -70,15 +87,8 @@ export class ForkView {
             this.describe();
           },
         ),
-        choice(
-          "through",
-          CARDS.map(([value, name]) => [value, name] as const),
-          this.card,
-          (value) => {
-            this.card = value as Card | "";
-            this.describe();
-          },
-        ),
+        this.through,
+        h("label", { class: "switch" }, this.react, "senders react"),
         choice("Measure", measures, this.field, (value) => {
           this.field = value as Field;
           this.draw();
@@ -122,7 +132,8 @@ export class ForkView {
   /** Takes the card with the next fork, and the moment that it is of. */
   take(card: Card): void {
     this.card = card;
-    const select = this.element.querySelectorAll("select")[1];
+    this.react.checked = false;
+    const select = this.through.querySelector("select");
     if (select) select.value = card;
     this.describe();
   }
@@ -153,7 +164,10 @@ export class ForkView {
 
   private describe(): void {
     const able = this.store.about?.abilities.fork ?? false;
-    this.run.disabled = !able;
+    const reacts = this.react.checked;
+    const select = this.through.querySelector("select");
+    if (select) select.disabled = reacts;
+    this.run.disabled = this.asking || !able || (reacts && this.store.settings().length === 0);
     this.offerNearest();
     if (!able) {
       this.plan.textContent =
@@ -166,6 +180,15 @@ export class ForkView {
     const moment = this.store.instant === null ? `${length} s ago` : `at ${clock(this.moment())}`;
     const shorter =
       length < this.seconds && this.store.live ? ` No more is kept from there on.` : "";
+    if (reacts) {
+      this.plan.textContent =
+        settings.length === 0
+          ? "Senders react to a change: choose one under Tune."
+          : `From the moment ${moment} on, what the users wanted is simulated for ${length} s ` +
+            `with ${list(settings)}, and without.${shorter} The one without is compared with ` +
+            "what happened: by so much the other may be wrong.";
+      return;
+    }
     const same = this.card ? "" : ", which must repeat what happened (choose changes under Tune)";
     const changes =
       settings.length > 0 ? `with ${list(settings)}` : `with no parameter changed${same}`;
@@ -176,6 +199,7 @@ export class ForkView {
   }
 
   private async ask(): Promise<void> {
+    this.asking = true;
     this.run.disabled = true;
     this.result.hidden = false;
     this.verdict.replaceChildren(h("p", { class: "empty" }, "Simulating …"));
@@ -183,6 +207,14 @@ export class ForkView {
     const settings = this.store.settings();
     try {
       const direction = this.store.direction?.name ?? "";
+      if (this.react.checked) {
+        this.fork = null;
+        this.drawn.hidden = true;
+        const whatif = await api.reacting(direction, this.at, settings, this.length());
+        this.verdict.replaceChildren(...forecast(whatif));
+        return;
+      }
+      this.drawn.hidden = false;
       this.fork = await api.fork(
         direction,
         this.at,
@@ -198,8 +230,10 @@ export class ForkView {
         h("p", { class: "finding error" }, (error as Error).message),
         this.goesToNearest(),
       );
+    } finally {
+      this.asking = false;
+      this.describe();
     }
-    this.run.disabled = false;
   }
 
   private judge(fork: Fork, settings: Setting[]): void {

@@ -90,7 +90,7 @@ fn traffic(
     duration: Duration,
     is_over: &AtomicBool,
 ) -> Result<(), SystemError> {
-    let Mix { bulk, web, video, voice, game } = pair.mix;
+    let Mix { bulk, web, video, voice, game, .. } = pair.mix;
     let chunk = u64::from(pair.rate) * 125_000 / 5;
     let tasks =
         [(bulk, BULK, Task::Download), (web, WEB, Task::Pages), (video, VIDEO, Task::Film(chunk))];
