@@ -3,7 +3,7 @@
 //! Which files were read is kept for the whole process, so that no output can replace one of them:
 //! see `whole_file.rs`.
 
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -44,6 +44,15 @@ pub fn read_or_stdin(path: &Path) -> io::Result<Vec<u8>> {
 pub fn read_named(path: &Path) -> io::Result<Vec<u8>> {
     remember(path);
     file::read_named(path)
+}
+
+/// Opens a file that is read piece by piece.
+///
+/// # Errors
+/// As the system says.
+pub fn open(path: &Path) -> io::Result<File> {
+    remember(path);
+    File::open(path)
 }
 
 /// Returns whether this path leads to a file that was read.

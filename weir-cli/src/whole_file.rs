@@ -39,7 +39,7 @@ impl WholeFile {
     pub fn create(path: &Path) -> io::Result<Self> {
         let name = path.display().to_string();
         if input::was_read(path) {
-            return Err(unwritten(&name, &io::Error::other("it is an input; name another file")));
+            return Err(unwritten(&name, &io::Error::other(AN_INPUT)));
         }
         let state = State::of(path).map_err(|error| unwritten(&name, &error))?;
         Ok(Self { state, name })
@@ -60,6 +60,9 @@ impl WholeFile {
     /// When it fails, with the name.
     pub fn keep(self) -> Result<(), String> {
         let kept = match self.state {
+            State::Nameless(_, path) | State::Temporary(_, path) if input::was_read(&path) => {
+                Err(io::Error::other(AN_INPUT))
+            }
             State::Nameless(file, path) => link(&file, &path),
             State::Temporary(file, path) => file.persist(path).map(drop).map_err(|bad| bad.error),
             State::Stream(_) => Ok(()),
@@ -232,6 +235,8 @@ fn unwritten(name: &str, error: &io::Error) -> io::Error {
 const DESCRIPTORS: &str = "/proc/self/fd";
 /// The beginning of the names of temporary files.
 const PREFIX: &str = ".weir-";
+/// Why a file is not written that was read.
+const AN_INPUT: &str = "it is an input; name another file";
 /// Reduced by the user's mask, as for any new file.
 const FILE_MODE: u32 = 0o666;
 

@@ -21,6 +21,8 @@ pub struct Seen<'f> {
     pub length: u32,
     /// The captured bytes.
     pub bytes: &'f [u8],
+    /// Its number in a record, the same where it enters and where it leaves.
+    pub number: Option<u64>,
 }
 
 /// Where a frame was seen.

@@ -9,7 +9,7 @@ use crate::frame::{Seen, Where};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use weir_core::packet::Headers;
-use weir_core::units::Instant;
+use weir_core::units::{Instant, Rate};
 use weir_sim::replay::{frame_length, headers};
 use weir_trace::capture::{CaptureFrame, CaptureReader};
 use weir_trace::record::{Fate, RecordReader, Step};
@@ -31,10 +31,31 @@ pub struct Read {
     pub fault: Option<String>,
     /// The names of a record's directions.
     pub directions: Vec<String>,
+    /// The rates of those whose rate was changed while the record ran.
+    pub varied: BTreeMap<String, Varied>,
     /// Frames of a record that did not wait for all directions: their order may be wrong.
     pub hurried: u64,
     /// Frames that a record says were lost or dropped in the link.
     pub dropped: u64,
+}
+
+/// A rate that was changed without a change of the policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Varied {
+    changes: u64,
+    least: Rate,
+    most: Rate,
+}
+
+impl Varied {
+    /// Returns what it means for forecasts.
+    pub fn note(&self) -> String {
+        let Self { changes, least, most } = self;
+        format!(
+            "the rate of the link was changed {changes} times while the record ran, between {least} \
+             and {most}; the simulation has one rate all the time, and may differ as much"
+        )
+    }
 }
 
 impl Input<'_> {
@@ -65,6 +86,7 @@ fn seen<'f>(frame: &CaptureFrame<'_>, bytes: &'f [u8], place: Where) -> Seen<'f>
         headers: headers(frame),
         length: frame_length(frame),
         bytes,
+        number: None,
     }
 }
 
@@ -75,12 +97,13 @@ struct Held {
     headers: Headers,
     length: u32,
     bytes: Box<[u8]>,
+    number: Option<u64>,
 }
 
 impl Held {
     fn give(&self, each: &mut dyn FnMut(&Seen<'_>)) {
-        let Self { at, place, headers, length, ref bytes } = *self;
-        each(&Seen { at, place, headers, length, bytes });
+        let Self { at, place, headers, length, ref bytes, number } = *self;
+        each(&Seen { at, place, headers, length, bytes, number });
     }
 }
 
@@ -98,7 +121,7 @@ fn two(
                 let place = Where::OneOfTwo(place as u16);
                 let bytes = frame.bytes.get(..HEADER_BYTES).unwrap_or(frame.bytes);
                 let Seen { at, headers, length, .. } = seen(&frame, bytes, place);
-                Some(Held { at, place, headers, length, bytes: bytes.into() })
+                Some(Held { at, place, headers, length, bytes: bytes.into(), number: None })
             }
             Err(error) => {
                 let which = ["inside", "outside"][place];
@@ -145,8 +168,9 @@ impl Ord for Turn {
     }
 }
 
-/// The headers of a frame in the link, its length, and the bytes that the record has of it.
-type Inside = (Headers, u32, Box<[u8]>);
+/// A frame in the link: its headers, its length, the bytes that the record has of it, and its
+/// number.
+type Inside = (Headers, u32, Box<[u8]>, u64);
 
 /// The frames of a record on their way through it.
 #[derive(Default)]
@@ -154,7 +178,9 @@ struct Waiting {
     heap: BinaryHeap<Turn>,
     /// Frames in the link, by direction and handle.
     inside: BTreeMap<(usize, u32), Inside>,
+    /// The frames that were put into the heap, and those that came to the link.
     number: u64,
+    arrived: u64,
     /// The latest instant of each direction.
     latest: Vec<Instant>,
 }
@@ -215,25 +241,39 @@ fn take(waiting: &mut Waiting, read: &mut Read, lane: usize, step: &Step<'_>) {
             let length = arrival.packet.length;
             let bytes: Box<[u8]> =
                 arrival.headers.get(..HEADER_BYTES).unwrap_or(arrival.headers).into();
+            waiting.arrived += 1;
+            let number = waiting.arrived;
             if arrival.fate != Fate::Refused && waiting.inside.len() < WAITING_MAX {
                 let key = (lane, arrival.packet.handle.0);
-                waiting.inside.insert(key, (headers, length, bytes.clone()));
+                waiting.inside.insert(key, (headers, length, bytes.clone(), number));
             }
             if arrival.fate != Fate::Resumed {
-                let place = Where::Enters(lane as u16);
-                waiting.push(Held { at: arrival.at, place, headers, length, bytes }, lane);
+                let (at, place) = (arrival.at, Where::Enters(lane as u16));
+                let number = Some(number);
+                waiting.push(Held { at, place, headers, length, bytes, number }, lane);
             }
         }
         Step::Departure(departure) => {
             let key = (lane, departure.handle.0);
-            let Some((headers, length, bytes)) = waiting.inside.remove(&key) else { return };
+            let Some((headers, length, bytes, number)) = waiting.inside.remove(&key) else {
+                return;
+            };
             // The transmission is the link's, which a simulation has itself.
             let (at, place) = (departure.finished, Where::Leaves(lane as u16));
-            waiting.push(Held { at, place, headers, length, bytes }, lane);
+            let number = Some(number);
+            waiting.push(Held { at, place, headers, length, bytes, number }, lane);
         }
         Step::Dropped(dropped) => {
             read.dropped += 1;
             waiting.inside.remove(&(lane, dropped.handle.0));
+        }
+        Step::Rate { rate, .. } => {
+            let Some(name) = read.directions.get(lane) else { return };
+            let new = Varied { changes: 0, least: *rate, most: *rate };
+            let varied = read.varied.entry(name.clone()).or_insert(new);
+            varied.changes += 1;
+            varied.least = varied.least.min(*rate);
+            varied.most = varied.most.max(*rate);
         }
         Step::Lost(_) => read.dropped += 1,
         Step::Serve { until } => waiting.latest[lane] = waiting.latest[lane].max(*until),

@@ -41,6 +41,7 @@ pub use report::{Counts, Reason, Row};
 use anonymous::Anonymous;
 use flows::{Content, Flow, Passed, Table, Way};
 use frame::Odd;
+use input::Varied;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -56,8 +57,11 @@ pub struct Options {
     pub name: String,
     /// The policy's file, as the scenario names it; without one the link is a queue.
     pub policy: Option<String>,
-    /// The rate of that link; without one it is the busiest tenth of a second.
+    /// The rate of that link; without one it is that of the record's policy, or the busiest tenth
+    /// of a second.
     pub rate: Option<Rate>,
+    /// The rates of the policies of a record's directions.
+    pub recorded: BTreeMap<String, Rate>,
     /// The direction of a record whose link it is; without one, that with most bytes.
     pub direction: Option<String>,
     /// Whether alike connections become one group.
@@ -92,7 +96,8 @@ pub struct Inferred {
     /// From the first frame to the last.
     #[serde(rename = "duration_s", serialize_with = "shown::seconds")]
     pub duration: Duration,
-    /// The rate of the link in bit/s: as given, or what the busiest tenth of a second had.
+    /// The rate of the link in bit/s: as given, that of the record's policy, or what the busiest tenth
+    /// of a second had.
     #[serde(rename = "rate_bps")]
     pub rate: u64,
     /// The direction of a record whose link it is.
@@ -272,8 +277,16 @@ pub fn infer(
     shared::first_windows(&mut flows);
     shared::losses(&mut flows);
     users::follow(&mut flows);
-    let rate = options.rate.map_or(busiest, Rate::bits_per_second);
-    let mut notes = notes(&read, &meter, options, busiest);
+    let direction = match main {
+        Some(Way::Lane(place)) => read.directions.get(usize::from(place)).cloned(),
+        _ => None,
+    };
+    let recorded = direction.as_ref().and_then(|name| options.recorded.get(name)).copied();
+    let known = options.rate.or(recorded);
+    let rate = known.map_or(busiest, Rate::bits_per_second);
+    let is_guessed = known.is_none() && options.policy.is_none();
+    let mut notes = notes(&read, &meter, is_guessed.then_some(busiest));
+    notes.extend(direction.as_ref().and_then(|name| read.varied.get(name)).map(Varied::note));
     if table.not_kept > 0 {
         notes.push(format!(
             "{} packets beyond {PACKETS_MAX} that would be sent again as they were are left out",
@@ -286,15 +299,11 @@ pub fn infer(
             *end = anonymous.end(*end);
         }
     }
-    let direction = match main {
-        Some(Way::Lane(place)) => read.directions.get(usize::from(place)).cloned(),
-        _ => None,
-    };
     let (fault, options) = (read.fault, options.clone());
     Ok(Inferred { flows, counts, notes, fault, duration, rate, direction, options })
 }
 
-fn notes(read: &input::Read, meter: &Meter, options: &Options, busiest: u64) -> Vec<String> {
+fn notes(read: &input::Read, meter: &Meter, guessed: Option<u64>) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(fault) = &read.fault {
         notes.push(format!("it ends with a fault, and what precedes that was used: {fault}"));
@@ -308,7 +317,7 @@ fn notes(read: &input::Read, meter: &Meter, options: &Options, busiest: u64) -> 
     if meter.backward > 0 {
         notes.push(format!("{} frames have times before those of earlier ones", meter.backward));
     }
-    if options.rate.is_none() && options.policy.is_none() {
+    if let Some(busiest) = guessed {
         let megabits = busiest as f64 / 1e6;
         notes.push(format!(
             "the rate of the link, {megabits:.3} Mbit/s, is what its busiest tenth of a second \

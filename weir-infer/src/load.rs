@@ -76,4 +76,4 @@ fn lasting(scenario: &str, length: Duration) -> String {
 /// By how much starts and answers move.
 const JITTER: &str = "start_jitter = \"5 ms\"\nprocessing_jitter = \"0.1 ms\"\n";
 /// A capture of one instant counts as this long.
-const LENGTH_MIN: Duration = Duration::from_secs(1);
+pub(crate) const LENGTH_MIN: Duration = Duration::from_millis(1);

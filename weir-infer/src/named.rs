@@ -4,7 +4,9 @@
 //! Invariant: each message begins with the name of the file that it is about.
 
 use crate::Input;
+use std::collections::BTreeMap;
 use std::io::{BufReader, Cursor, Read};
+use weir_core::units::Rate;
 use weir_policy::Policy;
 use weir_trace::capture::CaptureReader;
 use weir_trace::load::{RecordHead, head};
@@ -90,6 +92,13 @@ pub fn policies(file: Named<'_>) -> Result<Option<Policies>, String> {
 pub struct Policies(RecordHead);
 
 impl Policies {
+    /// Returns the rate of each direction.
+    pub fn rates(&self) -> BTreeMap<String, Rate> {
+        let rate = |policy: &Policy| policy.link.tree.rate();
+        let ways = self.0.directions.iter();
+        ways.map(|way| (way.name.clone(), rate(&way.stage.policy))).collect()
+    }
+
     /// Returns that of a direction, with its name; the first one for a direction that is unknown.
     pub fn of(&self, direction: Option<&str>) -> Option<(String, Policy)> {
         let ways = &self.0.directions;

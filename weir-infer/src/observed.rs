@@ -412,9 +412,12 @@ pub fn observe_between(
     reading.finish()
 }
 
-/// Returns what tells a frame from others of its flow: the bytes behind the IP header, with its
-/// length.
+/// Returns what tells a frame from others of its flow: its number in a record, otherwise the bytes
+/// behind the IP header, with its length.
 fn identity(seen: &Seen<'_>) -> u64 {
+    if let Some(number) = seen.number {
+        return number;
+    }
     let start = usize::from(seen.headers.link_len);
     let packet = seen.bytes.get(start..).unwrap_or_default();
     // Of IPv4 the number of the packet counts, too; traffic class and checksum may change.

@@ -5,6 +5,7 @@
 //! same scenario.
 
 use crate::beyond::Beyond;
+use crate::load::LENGTH_MIN;
 use crate::observed::observe;
 use crate::uncertain::vary;
 use crate::{Inferred, Input};
@@ -59,7 +60,7 @@ pub fn ask(
     let question = Question {
         policies: &policies,
         captured: &observed.tallies,
-        span: inferred.duration,
+        span: inferred.duration.max(LENGTH_MIN),
         replications: trial.replications,
         threads: trial.threads,
         vary: &|scenario, replication| {
@@ -105,8 +106,9 @@ pub(crate) fn scenario(
     let scenario = outcome.plan.filter(|_| !failed);
     let mut scenario = scenario.ok_or_else(|| first.unwrap_or_else(|| "no scenario".to_owned()))?;
     // What the capture does not have is not simulated either.
-    let end = Instant::ZERO.after(inferred.duration);
+    let length = inferred.duration.max(LENGTH_MIN);
+    let end = Instant::ZERO.after(length);
     scenario.sources.retain(|source| source.start < end);
-    scenario.duration = inferred.duration.max(scenario.warmup);
+    scenario.duration = length.max(scenario.warmup);
     Ok(scenario)
 }

@@ -332,7 +332,7 @@ fn forecast_cells(whatif: &WhatIf) -> Cells {
     numbers("captured", &|row, _| row.captured);
     numbers("simulated", &|row, _| Some(row.simulated));
     numbers("error", &|row, _| row.error);
-    numbers("value", &|_, forecast| Some(forecast.value));
+    numbers("value", &|_, forecast| forecast.value);
     numbers("bar", &|_, forecast| forecast.bar);
     cells
 }

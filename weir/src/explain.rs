@@ -2,9 +2,9 @@
 //!
 //! Everything is found by replaying a record, so nothing runs on a link but the recorder.
 
-use crate::Run;
 use crate::output::{Exit, Format, Output};
 use crate::record::{self, Link};
+use crate::{Run, input};
 use serde::Serialize;
 use std::fs::File;
 use std::io::BufReader;
@@ -162,7 +162,7 @@ impl Printed {
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, String> {
-    let file = File::open(path).map_err(|error| of(path, &error.to_string()))?;
+    let file = input::open(path).map_err(|error| of(path, &error.to_string()))?;
     Ok(BufReader::new(file))
 }
 

@@ -1,8 +1,8 @@
 //! `weir fork`: two futures of a moment of a record, the recorded one and one with other values.
 
-use crate::Run;
 use crate::output::{Exit, Format, Output};
 use crate::set::setting;
+use crate::{Run, input};
 use indicatif::ProgressBar;
 use std::fs::File;
 use std::io::BufReader;
@@ -182,7 +182,7 @@ fn show(recorded: &Recorded, forked: &Forked, ask: &Ask, output: &Output) {
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, String> {
-    Ok(BufReader::with_capacity(PART, File::open(path).map_err(|error| error.to_string())?))
+    Ok(BufReader::with_capacity(PART, input::open(path).map_err(|error| error.to_string())?))
 }
 
 /// Parses a time such as `3s`.

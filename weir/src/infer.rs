@@ -1,14 +1,14 @@
 //! `weir infer`: what the applications of a capture or a record wanted, as a scenario.
 
-use crate::Run;
 use crate::output::{Exit, Format, Output};
 use crate::whole_file::{self, cannot};
+use crate::{Run, input};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use weir_core::units::Rate;
-use weir_infer::{Error, Grouping, Inferred, Input, Named, Options, infer};
+use weir_infer::{Error, Grouping, Inferred, Input, Named, Options, infer, policies};
 
 /// Reads a capture, or a record of a running link, and writes a scenario whose sources react.
 ///
@@ -64,7 +64,11 @@ impl Infer {
             .map(|it| &**it)
             .collect();
         whole_file::distinct(&[("-o", &self.output)], &inputs)?;
-        let options = self.options()?;
+        let mut options = self.options()?;
+        if options.rate.is_none() && self.file.is_file() {
+            let known = policies(open(&self.file)?).ok().flatten();
+            options.recorded = known.map(|known| known.rates()).unwrap_or_default();
+        }
         let bar = reading(&self.file);
         let name = self.file.display().to_string();
         let inferred = {
@@ -100,6 +104,7 @@ impl Infer {
             direction: self.direction.clone(),
             grouping,
             anonymous: if self.anonymous { Some(secret()?) } else { None },
+            ..Options::default()
         })
     }
 
@@ -127,7 +132,7 @@ pub(crate) fn open(path: &Path) -> Result<Named<'static>, String> {
     let name = path.display().to_string();
     let bytes: Box<dyn Read> = match path.as_os_str() == "-" {
         true => Box::new(io::stdin()),
-        false => Box::new(File::open(path).map_err(|error| cannot("read", &name, &error))?),
+        false => Box::new(input::open(path).map_err(|error| cannot("read", &name, &error))?),
     };
     Ok(Named { name, bytes })
 }

@@ -5,7 +5,6 @@ use crate::output::{Exit, Format, Output};
 use crate::whole_file::cannot;
 use crate::{Run, input};
 use indicatif::ProgressBar;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use weir_core::units::Duration;
 use weir_policy::{Policy, policy};
@@ -100,7 +99,7 @@ impl Measure {
 /// Opens a capture; `bar` counts what is read.
 fn open(path: &Path, bar: &ProgressBar) -> Result<CaptureReader<'static>, String> {
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|error| cannot("read", &name, &error))?;
+    let file = input::open(path).map_err(|error| cannot("read", &name, &error))?;
     CaptureReader::new(bar.wrap_read(file)).map_err(|error| {
         let other = || kind::mistaken(&name, &input::read(path).ok()?, Kind::Capture);
         let mistaken = matches!(error.fault, CaptureFault::NotACapture { .. }).then(other);

@@ -7,7 +7,6 @@ use crate::sim::{Explain, bounds};
 use crate::whole_file::{self, WholeFile, cannot};
 use crate::{Run, input};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read};
 use std::path::{Path, PathBuf};
 use weir_policy::finding::Outcome;
@@ -185,7 +184,7 @@ impl Replay {
             return Ok(Box::new(bar.wrap_read(io::stdin())));
         }
         let name = self.capture.display().to_string();
-        let capture = File::open(&self.capture).map_err(|error| cannot("read", &name, &error))?;
+        let capture = input::open(&self.capture).map_err(|error| cannot("read", &name, &error))?;
         // A pipe has no length; its bar only counts.
         if let Some(length) = capture.metadata().ok().map(|file| file.len()).filter(|&it| it > 0) {
             let style = ProgressStyle::with_template(BAR);
@@ -204,7 +203,7 @@ impl Replay {
 fn compare(path: &Path, output: &Output) -> Result<Exit, String> {
     let name = path.display().to_string();
     let of_record = |error: String| format!("{name}: {error}");
-    let file = File::open(path).map_err(|error| cannot("read", &name, &error))?;
+    let file = input::open(path).map_err(|error| cannot("read", &name, &error))?;
     let reader = RecordReader::new(BufReader::with_capacity(RECORD_PART, file));
     let reader = reader.map_err(|error| of_record(error.to_string()))?;
     let report = recorded::replay(reader).map_err(|error| of_record(error.to_string()))?;

@@ -15,7 +15,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use memory::Runs;
 use packets::Trace;
 use record::{Recording, Written as Texts};
-use std::fs::File;
 use std::io::{BufReader, BufWriter, IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use weir_cli::rows::{self, Rows};
@@ -188,7 +187,7 @@ fn host(path: &Path) -> Result<Calibrated, String> {
 /// Returns the scenario of a record.
 fn of_record(path: &Path, direction: Option<&str>) -> Result<Scenario, String> {
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|error| whole_file::cannot("read", &name, &error))?;
+    let file = input::open(path).map_err(|error| whole_file::cannot("read", &name, &error))?;
     let reader = RecordReader::new(BufReader::new(file));
     let reader = reader.map_err(|error| format!("{name}: {error}"))?;
     recorded::scenario(reader, direction).map_err(|error| format!("{name}: {error}"))

@@ -19,8 +19,9 @@ use weir_sim::{replicate, whatif};
 /// Infers from the capture what its applications wanted, simulates that under the policy that was
 /// in force, and compares with the capture: by so much the forecasts for the other policies may be
 /// wrong, and where that is more than a difference it says `cannot tell`. A record of a link has
-/// its policy, and tells delays and losses; for a capture name the policy with --was. Exits 1 if a
-/// policy has errors. docs/guide/what-if.md explains the table and what can be trusted.
+/// its policy, and tells delays and losses; for a capture name the policy with --was. Exits 1 if
+/// the capture is damaged, after what precedes the damage was used. docs/guide/what-if.md explains
+/// the table and what can be trusted.
 #[derive(clap::Args)]
 pub struct Whatif {
     /// A capture (pcap or pcapng, plain or in gzip or zstd) or a file of `weir record`.
@@ -73,7 +74,6 @@ impl Run for Whatif {
 
 impl Whatif {
     fn answer(&self, output: &Output) -> Result<Exit, String> {
-        let stop = StopSignal::install().map_err(|error| error.to_string())?;
         let files = Files::open(self.plot.as_deref(), None)?;
         let was = self.was()?;
         let others = self.policies.iter().map(|path| Ok((path.display().to_string(), read(path)?)));
@@ -90,6 +90,8 @@ impl Whatif {
             reading.finish_and_clear();
             bar.set_position(ended as u64);
         };
+        // Until here nothing was begun that a signal would leave half done.
+        let stop = StopSignal::install().map_err(|error| error.to_string())?;
         let answer = ask((&inferred, self.input(&reading)?), &trial, stop.flag(), &done);
         bar.finish_and_clear();
         let Answer { whatif, scenarios } = match answer {
@@ -106,7 +108,7 @@ impl Whatif {
             (Format::Text, By::Host) => output.table(&whatif.table("host")),
             (Format::Text, By::Application) => output.table(&whatif.table("application")),
         }
-        Ok(Exit::Clean)
+        Ok(if inferred.fault.is_some() { Exit::Faults } else { Exit::Clean })
     }
 
     /// Returns the policy that was in force with its name, as --was says.

@@ -203,10 +203,11 @@ export interface Fork {
 
 /** A figure of a class under the change. */
 export interface Forecast {
-  value: number;
+  /** `null` if no object completes, or no packet is sent. */
+  value: number | null;
   /** The true value is within this of it with 90 %; `null` if that is not known. */
   bar: number | null;
-  verdict: "better" | "worse" | "cannot-tell";
+  verdict: "better" | "worse" | "cannot-tell" | "same";
 }
 
 /** Two futures whose senders react. */

@@ -20,6 +20,12 @@ impl Measured {
         values.filter(|values| !values.is_empty()).map(|values| Estimate::of(&values))
     }
 
+    /// Returns whether each run under a policy has the same figure as under the one in force.
+    pub fn is_same(&self, policy: usize, measure: usize) -> bool {
+        let mut pairs = self.runs[policy].iter().zip(&self.runs[0]);
+        pairs.all(|(one, other)| one[measure] == other[measure])
+    }
+
     /// Returns the error of the simulation of the known case.
     pub fn error(&self, measure: usize) -> Option<f64> {
         let simulated = self.estimate(0, measure)?.mean;

@@ -277,23 +277,37 @@ fn rows(measured: &Measured, (pool, reacts): (&Pool, bool), names: &[&str]) -> V
         let misfit = measured.misfit(place);
         let deviation = misfit.map(|misfit| pool.deviation(place, reacts, misfit));
         let forecast = |policy: usize| {
-            let value = measured.estimate(policy, place)?.mean;
+            let policy_name = names[policy].to_owned();
+            let Some(value) = measured.estimate(policy, place).map(|estimate| estimate.mean) else {
+                return none(measure, policy_name);
+            };
             let scale = if measure.is_relative() { value.abs() } else { 1.0 };
             let by_model = deviation.map(|deviation| pool.half(deviation) * scale);
             let by_chance = bar::chance(measured, policy, place).unwrap_or(0.0);
             let bar = by_model.map(|by_model| by_model.hypot(by_chance).max(measure.resolution()));
-            let verdict = verdict(measure, value - base.mean, bar);
-            Some(Forecast { policy: names[policy].to_owned(), value, bar, verdict })
+            let verdict = match measured.is_same(policy, place) {
+                true => Verdict::Same,
+                false => verdict(measure, value - base.mean, bar),
+            };
+            Forecast { policy: policy_name, value: Some(value), bar, verdict }
         };
         rows.push(Row {
             measure,
             captured: measured.captured[place],
             simulated: base.mean,
             error,
-            forecasts: (1..names.len()).filter_map(forecast).collect(),
+            forecasts: (1..names.len()).map(forecast).collect(),
         });
     }
     rows
+}
+
+/// Returns the forecast of a figure that there is none of. An object that never completes is worse
+/// than one that does; delays of no packet say nothing.
+fn none(measure: Measure, policy: String) -> Forecast {
+    let completes = [Measure::CompletionP50, Measure::CompletionP95].contains(&measure);
+    let verdict = if completes { Verdict::Worse } else { Verdict::CannotTell };
+    Forecast { policy, value: None, bar: None, verdict }
 }
 
 fn verdict(measure: Measure, difference: f64, bar: Option<f64>) -> Verdict {

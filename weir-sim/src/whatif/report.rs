@@ -62,8 +62,9 @@ pub struct Row {
 pub struct Forecast {
     /// The policy.
     pub policy: String,
-    /// The mean over the runs.
-    pub value: f64,
+    /// The mean over the runs; `None` if one of them has no such figure: no object completes, or no
+    /// packet is sent.
+    pub value: Option<f64>,
     /// The error bar: the true value is within this of it with 90 %. `None` if the capture does not
     /// tell how far to trust the figure.
     pub bar: Option<f64>,
@@ -81,6 +82,8 @@ pub enum Verdict {
     Worse,
     /// The error bar is larger than the difference.
     CannotTell,
+    /// All runs have what they have under the policy that was in force.
+    Same,
 }
 
 /// A flow that the simulation of the known case does not reproduce.
@@ -101,6 +104,7 @@ impl Verdict {
             Self::Better => "better",
             Self::Worse => "worse",
             Self::CannotTell => "cannot tell",
+            Self::Same => "the same",
         }
     }
 }
@@ -148,7 +152,8 @@ impl Row {
             vec![group.to_owned(), self.measure.title().to_owned(), captured, simulated];
         for forecast in &self.forecasts {
             let bar = forecast.bar.map_or_else(|| "?".to_owned(), figure);
-            cells.push(format!("{} ± {bar}", figure(forecast.value)));
+            let value = forecast.value.map(|value| format!("{} ± {bar}", figure(value)));
+            cells.push(value.unwrap_or_else(|| "none".to_owned()));
             cells.push(forecast.verdict.words().to_owned());
         }
         cells
@@ -171,6 +176,7 @@ impl fmt::Display for WhatIf {
                 (Verdict::Better, "better"),
                 (Verdict::Worse, "worse"),
                 (Verdict::CannotTell, "cannot tell"),
+                (Verdict::Same, "the same"),
             ] {
                 let names = self.outcome(policy, verdict);
                 if !names.is_empty() {

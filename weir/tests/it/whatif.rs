@@ -96,3 +96,64 @@ fn a_promise_is_tested_under_a_capture_and_under_a_record() {
         assert!(text.contains(under), "{text}");
     }
 }
+
+/// A source that offers 8 Mbit/s of equal frames to a link of 5 Mbit/s.
+const FLOOD: &str = "duration = \"4 s\"\n[policy.link]\nrate = \"5 Mbit/s\"\nscheduler = \"fifo\"\n\
+                     [policy.class.all]\ndefault = true\nqueue = { limit = \"100 packets\" }\n\
+                     [[source]]\nname = \"x\"\nkind = \"cbr\"\nproto = \"udp\"\nsrc = \"10.0.0.1\"\n\
+                     dst = \"10.0.0.2\"\nsport = 1\ndport = 2\nlength = \"1000 B\"\nrate = \"8 Mbit/s\"\n";
+
+#[test]
+fn frames_that_are_alike_are_told_apart_in_a_record() {
+    let folder = tempfile::tempdir().expect("a folder for scratch files");
+    let at = |name: &str| folder.path().join(name).to_str().expect("it is UTF-8").to_owned();
+    let (scenario, record, same) = (at("flood.toml"), at("flood.rec"), at("same.toml"));
+    std::fs::write(&scenario, FLOOD).expect("it can be written");
+    let policy = FLOOD.split_once("[policy.link]").and_then(|parts| parts.1.split_once("[[source"));
+    let policy = policy.expect("it has one").0.replace("policy.", "");
+    std::fs::write(&same, format!("[link]{policy}")).expect("it can be written");
+    let ran = weir(&["sim", &scenario, "--record", &record]);
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let found = json(&["whatif", &record, &same]);
+    let row = |measure: &str| {
+        let groups = found["groups"].as_array().expect("a list");
+        let rows = groups[0]["rows"].as_array().expect("a list");
+        rows.iter().find(|row| row["measure"] == measure).expect("it is measured").clone()
+    };
+    // 100 packets of 1000 bytes wait 160 ms at most; 3 of 8 Mbit/s have no room.
+    let captured = |measure: &str| row(measure)["captured"].as_f64().expect("it is known");
+    assert!((0.15..0.165).contains(&captured("delay-p99")), "{}", row("delay-p99"));
+    assert!((0.3..0.4).contains(&captured("loss")), "{}", row("loss"));
+    assert_eq!(row("delay-p99")["forecasts"][0]["verdict"], "same", "one policy is itself");
+}
+
+#[test]
+fn an_object_that_never_completes_is_worse() {
+    let folder = tempfile::tempdir().expect("a folder for scratch files");
+    let (record, _) = recorded(folder.path());
+    let then = folder.path().join("then.toml");
+    std::fs::write(&then, WAS.replace("8 Mbit/s", "1 bit/s")).expect("it can be written");
+    let then = then.to_str().expect("it is UTF-8");
+    let told = weir(&["whatif", &record, then]);
+    let text = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert_eq!(told.status.code(), Some(0), "{told:?}");
+    assert!(text.contains("none  worse"), "{text}");
+}
+
+#[test]
+fn a_rate_of_a_record_is_its_policys_and_no_output_replaces_an_input() {
+    let folder = tempfile::tempdir().expect("a folder for scratch files");
+    let (record, capture) = recorded(folder.path());
+    let found = json(&["infer", &record]);
+    assert_eq!(found["rate_bps"], 8_000_000, "{}", found["notes"]);
+    let at = |name: &str| folder.path().join(name).to_str().expect("it is UTF-8").to_owned();
+    let (svg, was) = (at("capture.svg"), at("was.toml"));
+    std::fs::copy(&capture, &svg).expect("it can be copied");
+    std::fs::write(&was, WAS).expect("it can be written");
+    let before = std::fs::read(&svg).expect("it is there");
+    let refused = weir(&["whatif", &svg, &was, "--was", &was, "--plot", &svg]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("it is an input"), "{said}");
+    assert!(std::fs::read(&svg).expect("it is there") == before);
+}

@@ -22,10 +22,18 @@ const VERDICTS: Record<Forecast["verdict"], readonly [string, string]> = {
   better: ["better", "verdict-kept"],
   worse: ["worse", "verdict-broken"],
   "cannot-tell": ["cannot tell", "verdict-unknown"],
+  same: ["the same", "verdict-unknown"],
 };
 /** The most classes in the table, and the most remarks below it. */
 const CLASSES = 200;
 const REMARKS = 12;
+
+/** Returns a forecast with its error bar. */
+function value(told: Forecast | undefined, write: (figure: number) => string): string {
+  if (!told) return UNKNOWN;
+  if (told.value === null) return "none";
+  return `${write(told.value)} ± ${told.bar === null ? "?" : write(told.bar)}`;
+}
 
 /** Returns the words and the table of a forecast. */
 export function forecast(whatif: WhatIf): HTMLElement[] {
@@ -39,7 +47,7 @@ export function forecast(whatif: WhatIf): HTMLElement[] {
         group.name,
         name,
         beforeAfter(was, write(row.simulated)),
-        told ? `${write(told.value)} ± ${told.bar === null ? "?" : write(told.bar)}` : UNKNOWN,
+        value(told, write),
         told ? verdict(told.verdict) : "",
       ];
     }),

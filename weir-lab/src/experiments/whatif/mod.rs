@@ -92,16 +92,16 @@ fn points_of(pair: &Pair, options: &Wanted) -> Result<Vec<Point>, String> {
         for row in &group.rows {
             let key = (group.name.clone(), row.measure);
             let judged = JUDGED.iter().any(|judged| judged.0 == row.measure);
-            let (Some(truth), Some(told), true) = (truth.get(&key), row.forecasts.first(), judged)
-            else {
+            let told = row.forecasts.first().and_then(|told| Some((told.value?, told.bar)));
+            let (Some(truth), Some((forecast, bar)), true) = (truth.get(&key), told, judged) else {
                 continue;
             };
             points.push(Point {
                 application: group.name.clone(),
                 measure: row.measure,
                 truth: *truth,
-                forecast: told.value,
-                bar: told.bar,
+                forecast,
+                bar,
                 stays: stays.get(&key).copied(),
                 open_loop: open_loop.get(&key).copied(),
             });
