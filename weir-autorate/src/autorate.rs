@@ -4,6 +4,7 @@ use crate::controller::{Controller, Decision, Limits, Reason};
 use crate::estimator::{Estimator, INTERVAL};
 use crate::frame::{Frame, Way};
 use crate::measure::{Measure, Shaper};
+use crate::reflectors::Echo;
 use crate::table::Ticket;
 use alloc::boxed::Box;
 use weir_core::packet::Headers;
@@ -60,11 +61,20 @@ impl Autorate {
     /// The rates of a link from `start` on; a direction without a plan keeps its rate, which is
     /// `nominal` in bit/s. One that is smaller than the other's base counts by that.
     pub fn new(plans: [Option<Plan>; 2], nominal: [u64; 2], start: Instant) -> Self {
+        Self::with_reflectors(plans, nominal, (start, 0))
+    }
+
+    /// As [`Autorate::new`], with so many reflectors that may be asked ([`Autorate::echo`]).
+    pub fn with_reflectors(
+        plans: [Option<Plan>; 2],
+        nominal: [u64; 2],
+        (start, reflectors): (Instant, usize),
+    ) -> Self {
         let own = |plan: Plan| plan.limits.base().bits_per_second();
         let usual = plans.iter().flatten().map(|plan| own(*plan)).max().unwrap_or_default();
         let base = |way: usize| plans[way].map_or(nominal[way].max(usual), own);
         Self {
-            estimator: Estimator::new([base(0), base(1)]),
+            estimator: Estimator::new([base(0), base(1)], reflectors),
             directors: plans.map(|plan| plan.map(|plan| Director::new(plan, start))),
             last: start,
         }
@@ -91,6 +101,22 @@ impl Autorate {
     #[inline]
     pub fn leave(&mut self, at: Instant, ticket: Ticket) {
         self.estimator.leave(at, ticket);
+    }
+
+    /// Returns the echo to send now that an interval has ended, if there is one: nothing that
+    /// passes tells the delay, and the line is loaded.
+    pub fn echo(&mut self) -> Option<Echo> {
+        self.estimator.echo()
+    }
+
+    /// Notes that the echo with this number left towards the modem at `at`.
+    pub fn echo_left(&mut self, at: Instant, number: u16) {
+        self.estimator.echo_left(at, number);
+    }
+
+    /// Notes that the answer to the echo with this number arrived at `at`.
+    pub fn echoed(&mut self, at: Instant, number: u16) {
+        self.estimator.echoed(at, number);
     }
 
     /// Returns the rate of a direction now, if it is controlled.

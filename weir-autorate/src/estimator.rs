@@ -17,6 +17,7 @@ use crate::measure::{Measure, Shaper};
 use crate::quantile::{
     NONE, QUESTIONS, SHARE, Sample, WEIGHT_MAX, bound_weights, quantile, weight,
 };
+use crate::reflectors::{Echo, Reflectors};
 use crate::saved::saved;
 use crate::table::{FlowTable, Ticket};
 use alloc::vec::Vec;
@@ -31,6 +32,8 @@ pub struct Estimator {
     active: Vec<u16>,
     /// The least round trip to some peers, for flows that begin while a queue stands.
     peers: Vec<Peer>,
+    /// Hosts that are asked where nothing passes that tells.
+    reflectors: Reflectors,
     /// Frames that may still be read in this interval.
     reads: u32,
     /// The flows that are read, in parts of [`ALL`].
@@ -48,7 +51,7 @@ pub struct Estimator {
 }
 
 saved!(Estimator {
-    flows, peers, reads, share, gap, now, past, turn;
+    flows, peers, reflectors, reads, share, gap, now, past, turn;
     rows: active <= ACTIVE_MAX;
     kept: nominal, samples, order
 });
@@ -80,12 +83,14 @@ struct Peer {
 saved!(Peer { peer, base, at });
 
 impl Estimator {
-    /// An estimator that has seen nothing. `nominal` is the usual rate of each way in bit/s.
-    pub fn new(nominal: [u64; 2]) -> Self {
+    /// An estimator that has seen nothing, with so many reflectors, which may be none. `nominal` is
+    /// the usual rate of each way in bit/s.
+    pub fn new(nominal: [u64; 2], reflectors: usize) -> Self {
         Self {
             flows: FlowTable::new(),
             active: Vec::with_capacity(ACTIVE_MAX),
             peers: alloc::vec![Peer::default(); PEERS],
+            reflectors: Reflectors::new(reflectors),
             reads: READS_MAX,
             share: ALL,
             gap: 0,
@@ -176,6 +181,21 @@ impl Estimator {
         }
     }
 
+    /// Returns the echo to send at the end of an interval, if there is one.
+    pub fn echo(&mut self) -> Option<Echo> {
+        self.reflectors.send()
+    }
+
+    /// Notes that the echo with this number left towards the modem at `at`.
+    pub fn echo_left(&mut self, at: Instant, number: u16) {
+        self.reflectors.leave(at, number);
+    }
+
+    /// Notes that the answer to the echo with this number arrived at `at`.
+    pub fn echoed(&mut self, at: Instant, number: u16) {
+        self.reflectors.receive(at, number);
+    }
+
     /// Begins to follow a flow; a peer that is known gives it a least round trip.
     fn join(&mut self, at: Instant, id: FlowId) -> Option<usize> {
         let slot = self.flows.join(id, at, self.gap)?;
@@ -208,6 +228,7 @@ impl Estimator {
         self.reads = READS_MAX;
         self.flows.begin_interval();
         self.collect(now);
+        self.ask_reflectors(now);
         bound_weights(&mut self.samples);
         let found = [BOTH, UP, DOWN, TRIP].map(|question| self.quantile(question, SHARE));
         let (both, down) = (found[BOTH], found[DOWN]);
@@ -221,6 +242,7 @@ impl Estimator {
         self.flows.clear();
         self.active.clear();
         self.peers.fill(Peer::default());
+        self.reflectors.forget();
     }
 
     /// Takes the present for what paths are without a queue: what stands there is not the link's.
@@ -228,6 +250,7 @@ impl Estimator {
         for slot in &self.active {
             self.flows.flow(usize::from(*slot)).rebase(now);
         }
+        self.reflectors.rebase(now);
         self.peers.fill(Peer::default());
     }
 
@@ -267,6 +290,21 @@ impl Estimator {
         });
     }
 
+    /// Has the reflectors tell where no flow does, while the line is loaded.
+    fn ask_reflectors(&mut self, now: Instant) {
+        let sums = self.window(0);
+        let carried = [sums.sent[0].max(sums.arrived[0]), sums.arrived[1]];
+        let loaded = |way: usize| sums.rate(carried[way]) > self.nominal[way] / LOADED;
+        let is_told = weight(&self.samples, BOTH) > 0;
+        self.reflectors.is_wanted = !is_told && (loaded(0) || loaded(1));
+        self.reflectors.tell = false;
+        if !is_told {
+            let flows = self.samples.len();
+            self.samples.extend(self.reflectors.samples(now, [BOTH, TRIP]));
+            self.reflectors.tell = self.samples.len() > flows;
+        }
+    }
+
     /// Returns the measure of a way; `found` are the quantiles of both ways' delay, of each, and of
     /// the round trip.
     fn measure(
@@ -297,6 +335,7 @@ impl Estimator {
             delay: self.delay(way, &sums, found).map(Duration::from_nanos),
             round_trip: round_trip.map(Duration::from_nanos),
             flows: flows as u32,
+            is_asked: self.reflectors.tell,
             sent: sums.rate(sums.sent[this]),
             through,
             offered,
@@ -479,5 +518,7 @@ const ACTIVE: Duration = Duration::from_secs(3);
 const PEERS: usize = 512;
 /// The least round trip to a peer is known for so long.
 const PEER_MAX: Duration = Duration::from_secs(60);
+/// Reflectors are asked while this part of the nominal rate is carried, or more.
+const LOADED: u64 = 5;
 /// The percentage of flows that may lose without a loss of the link's.
 const LOSSY_SHARE: u32 = 40;

@@ -13,8 +13,10 @@ pub struct Measure {
     pub delay: Option<Duration>,
     /// The round trip behind the link, queues included.
     pub round_trip: Option<Duration>,
-    /// The flows that told.
+    /// The flows that told, or the reflectors.
     pub flows: u32,
+    /// Whether reflectors told, as no flow did.
+    pub is_asked: bool,
     /// Bits per second that the link sent.
     pub sent: u64,
     /// Bits per second that came through the modem, if that can be told: its capacity while a queue
@@ -36,6 +38,7 @@ saved!(Measure {
     delay,
     round_trip,
     flows,
+    is_asked,
     sent,
     through,
     offered,

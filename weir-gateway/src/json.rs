@@ -133,6 +133,22 @@ pub struct Sample {
     /// How often a second the scheduler found packets of no class, of one, and of several.
     #[serde(default)]
     pub found: (f64, f64, f64),
+    /// How the rate follows the capacity of a line, if it does.
+    #[serde(default)]
+    pub varies: Option<Varies>,
+}
+
+/// A rate that follows the capacity of a line, at an instant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Varies {
+    /// The rate, in bit/s.
+    pub rate_bps: f64,
+    /// The delay behind the link in µs, if anything tells.
+    pub delay_us: Option<f64>,
+    /// How long it may be, in µs.
+    pub target_us: f64,
+    /// The delay and the reason of the rate, as people read them.
+    pub text: String,
 }
 
 /// A class at an instant: bits a second that left and that arrived, bytes that wait, the median

@@ -13,6 +13,7 @@ pub mod carrier;
 pub mod channel;
 pub mod claim;
 pub mod disciplines;
+pub mod echo;
 pub mod error;
 pub mod ethtool;
 pub mod fanout;

@@ -6,6 +6,7 @@
 //! once. Invariant: each frame of the pool is free, held by a port, or held by a lane.
 
 mod change;
+mod echoes;
 #[cfg(test)]
 mod laws;
 mod rates;
@@ -36,6 +37,7 @@ use crate::status::{
     Board, Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, Publisher, Source, Status,
     port_names,
 };
+use echoes::Echoes;
 use rates::Rates;
 use watch::Watch;
 use weir_host::carrier::CarrierPass;
@@ -156,6 +158,14 @@ impl BridgePort {
     pub fn two(interfaces: [&str; 2]) -> Vec<Self> {
         let port = |(number, name)| Self::new(number, PortConfig::new(name));
         (0..).zip(interfaces).map(port).collect()
+    }
+
+    /// Returns what it is opened by, unless it was before.
+    fn config(&self) -> Option<&PortConfig> {
+        match &self.source {
+            PortSource::Config(config) => Some(config),
+            PortSource::Open(_) => None,
+        }
     }
 
     /// Returns how the port sorts frames: as the only lane that it feeds wants it, if only into one
@@ -312,6 +322,7 @@ impl Bridge {
     /// ports, or a way from one to another has two lanes.
     pub fn open(mut config: BridgeConfig) -> Result<Self> {
         let routes = routes(config.ports.len(), &config.lanes)?;
+        let echoes = Echoes::of(config.ports.iter().filter_map(BridgePort::config));
         let ports = config.sorted_ports().into_iter();
         let mut ports = ports.map(|port| port.open(config.intake)).collect::<Result<Vec<_>>>()?;
         let (mut workers, has_workers) = (Workers::default(), config.has_workers());
@@ -333,7 +344,7 @@ impl Bridge {
             ports.iter_mut().try_for_each(|port| port.port.set_up(true))?;
         }
         let now = Instant::from_nanos(monotonic_ns());
-        let mut rates = Rates::new(&config.lanes, pool.capacity(), now)?;
+        let mut rates = Rates::new((&config.lanes, echoes), pool.capacity(), now)?;
         let mut lanes: Vec<_> = config.lanes.into_iter().map(Lane::new).collect();
         if let Some(rates) = &mut rates {
             rates.begin(&mut lanes);

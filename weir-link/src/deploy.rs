@@ -175,6 +175,7 @@ fn port_config(deployment: &Deployment, number: usize) -> PortConfig {
         kind: kind.to_owned(),
         impairment,
         withheld,
+        reflectors: port.reflectors.clone(),
         ring_slots: deployment.receive_ring as usize,
         ..PortConfig::new(&port.interface)
     }
@@ -227,12 +228,12 @@ fn ways(deployment: &Deployment, bridge: &deployment::Bridge) -> Vec<LaneWay> {
 }
 
 fn shaped(direction: &Direction, ends: (Vec<usize>, usize), plan: &SortPlan) -> Result<LaneConfig> {
-    let varies = |autorate: Autorate| {
-        let Autorate { way, limits, controller, .. } = autorate;
+    let varies = |autorate: &Autorate| {
+        let Autorate { way, limits, controller, .. } = *autorate;
         let modem = if way == Way::Up { ends.1 } else { *ends.0.first()? };
         Some(Varies { way, modem, plan: Plan { limits, controller } })
     };
-    let autorate = direction.autorate.and_then(varies);
+    let autorate = direction.autorate.as_ref().and_then(varies);
     let lane = LaneConfig::unsorted(&direction.name, ends, &direction.policy)?;
     let (sojourn_max, train_max) = (direction.sojourn_max.clone(), direction.train_max.clone());
     let (sorting, frames_max) = (Some(plan.clone()), direction.pool);

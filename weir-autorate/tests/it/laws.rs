@@ -33,6 +33,7 @@ fn draw_measure(random: &mut Random, at: Instant) -> Measure {
         delay: maybe(random).then(|| Duration::from_nanos(wild(random))),
         round_trip: maybe(random).then(|| Duration::from_nanos(wild(random))),
         flows: random.below(1000),
+        is_asked: maybe(random),
         sent: wild(random),
         through: maybe(random).then(|| wild(random)),
         offered: maybe(random).then(|| wild(random)),

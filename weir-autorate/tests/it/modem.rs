@@ -34,6 +34,8 @@ pub struct Outcome {
     pub delays: [Vec<u64>; 2],
     pub steps: Vec<Step>,
     pub loss: [u64; 2],
+    /// How many echoes were sent.
+    pub echoes: u64,
 }
 
 impl Outcome {
@@ -65,8 +67,23 @@ pub struct Model {
     clock: fn(u64) -> u64,
     /// A host that sends frames with forged numbers, if there is one.
     forger: Option<Random>,
+    /// Frames say nothing of delays.
+    is_mute: bool,
+    /// How each reflector answers.
+    reflectors: Vec<Reflector>,
     sums: [Shaper; 2],
     out: Outcome,
+}
+
+/// How a reflector answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reflector {
+    /// After so many ms on the way behind the modem.
+    Honest(u64),
+    /// Not at all from this time in ms on.
+    DeadFrom(u64),
+    /// Later than its path is by a random time up to so many ms, and at once if it is zero.
+    Lies(u64),
 }
 
 struct State {
@@ -108,6 +125,9 @@ enum Event {
     Interval,
     Retry(Way),
     Forge,
+    /// An echo with this number has passed the modem, and has been answered.
+    Echoed(u16),
+    Answered(u16),
 }
 
 /// Bits per second at a time in milliseconds.
@@ -119,6 +139,12 @@ const PAYLOAD: u32 = 1448;
 const BUFFER_MS: u64 = 400;
 const ALLOWED: u32 = 4;
 const MS: u64 = 1_000_000;
+/// Stands for the flow of echoes.
+const ECHO: usize = usize::MAX;
+
+fn echo(number: u16) -> Packet {
+    Packet { seq: u32::from(number), stamp: 0, echo: 0 }
+}
 
 impl Model {
     pub fn new(limits: Limits, controller: usize, capacity: [fn(u64) -> u64; 2]) -> Model {
@@ -134,6 +160,8 @@ impl Model {
             capacity: capacity.map(|own| Rc::new(own) as Capacity),
             clock: |now| now,
             forger: None,
+            is_mute: false,
+            reflectors: Vec::new(),
             sums: Default::default(),
             out: Outcome {
                 through: [0; 2],
@@ -141,6 +169,7 @@ impl Model {
                 delays: Default::default(),
                 steps: Vec::new(),
                 loss: [0; 2],
+                echoes: 0,
             },
         }
     }
@@ -167,6 +196,16 @@ impl Model {
     pub fn forged(mut self, seed: u64) -> Model {
         self.forger = Some(Random::new(seed, 3));
         self.at(MS, Event::Forge);
+        self
+    }
+
+    /// Frames say nothing of delays, as those of QUIC without a spin bit; these reflectors are
+    /// asked.
+    pub fn mute(mut self, limits: Limits, reflectors: &[Reflector]) -> Model {
+        (self.is_mute, self.reflectors) = (true, reflectors.to_vec());
+        let plan = Some(Plan { limits, controller: 0 });
+        let count = reflectors.len();
+        self.autorate = Autorate::with_reflectors([plan; 2], [0; 2], (Instant::ZERO, count));
         self
     }
 
@@ -249,7 +288,8 @@ impl Model {
         };
         let key = (flow as u64 + 1) << 32 | 1;
         let flow = FlowId { key, host: bulk.host, peer: 1000 + bulk.host };
-        Frame { flow, len: len as u32, segment: Segment::Tcp(segment) }
+        let segment = if self.is_mute { Segment::Other } else { Segment::Tcp(segment) };
+        Frame { flow, len: len as u32, segment }
     }
 
     fn handle(&mut self, event: Event, counts: bool) {
@@ -295,6 +335,8 @@ impl Model {
             }
             Event::Interval => self.interval(),
             Event::Forge => self.forge(),
+            Event::Echoed(number) => self.wait(Way::Down, ECHO, echo(number)),
+            Event::Answered(number) => self.autorate.echoed(self.stamp(), number),
         }
     }
 
@@ -365,7 +407,8 @@ impl Model {
 
     /// Returns the length of a flow's packets in a way.
     fn len(&self, way: Way, flow: usize) -> u64 {
-        if self.flows[flow].bulk.way == way { FRAME } else { ACK }
+        let is_data = flow != ECHO && self.flows[flow].bulk.way == way;
+        if is_data { FRAME } else { ACK }
     }
 
     fn start_modem(&mut self, way: Way) {
@@ -392,6 +435,9 @@ impl Model {
         if !is_empty {
             self.start_modem(way);
         }
+        if flow == ECHO {
+            return self.echo_passed(way, packet.seq as u16);
+        }
         match way {
             Way::Up => {
                 let half = self.flows[flow].bulk.trip_ms * MS / 2;
@@ -399,6 +445,22 @@ impl Model {
             }
             Way::Down => self.at(self.now, Event::AtWeir(flow, packet)),
         }
+    }
+
+    /// An echo has passed the modem towards its reflector, or its answer has.
+    fn echo_passed(&mut self, way: Way, number: u16) {
+        if way == Way::Down {
+            return self.at(self.now, Event::Answered(number));
+        }
+        let reflector = self.reflectors[usize::from(number) % self.reflectors.len()];
+        let takes = match reflector {
+            Reflector::Honest(ms) => ms * MS,
+            Reflector::DeadFrom(ms) if self.now >= ms * MS => return,
+            Reflector::DeadFrom(_) => 20 * MS,
+            Reflector::Lies(0) => 0,
+            Reflector::Lies(ms) => Random::new(u64::from(number), 9).bits() % (ms * MS),
+        };
+        self.at(self.now + takes, Event::Echoed(number));
     }
 
     /// Shows the estimator a frame of the forger's, with numbers that lie.
@@ -432,6 +494,11 @@ impl Model {
         let sums = std::mem::take(&mut self.sums);
         let steps = self.autorate.end_interval(now, &sums);
         self.out.steps.extend(steps.into_iter().flatten());
+        if let Some(one) = self.autorate.echo() {
+            self.out.echoes += 1;
+            self.autorate.echo_left(now, one.number);
+            self.wait(Way::Up, ECHO, echo(one.number));
+        }
         self.at(self.now + INTERVAL.as_nanos(), Event::Interval);
     }
 }

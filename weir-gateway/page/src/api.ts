@@ -69,6 +69,16 @@ export interface Sample {
   kept?: number | null;
   /** How often a second the scheduler found packets of no class, of one, and of several. */
   found?: [number, number, number];
+  /** How the rate follows the capacity of a line, if it does. */
+  varies?: Varies | null;
+}
+
+/** A rate that follows the capacity of a line, with delay and reason as people read them. */
+export interface Varies {
+  rate_bps: number;
+  delay_us: number | null;
+  target_us: number;
+  text: string;
 }
 
 export interface Heat {

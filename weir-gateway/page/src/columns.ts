@@ -1,5 +1,5 @@
 // The history of all classes of a direction: a column a second, oldest first, of bounded length.
-import type { ClassHistory, History, Sample } from "./api";
+import type { ClassHistory, History, Sample, Varies } from "./api";
 import type { Field } from "./format";
 
 /** Seconds kept: the 15 minutes that the server keeps, and a little more. */
@@ -247,6 +247,8 @@ export class Now {
   loans: Loan[] = [];
   /** How often a second the scheduler found packets of no class, of one, and of several. */
   found: readonly [number, number, number] | null = null;
+  /** How the rate follows the capacity of a line, if it does. */
+  varies: Varies | null = null;
 
   /** Takes a sample of the stream. */
   sample(sample: Sample, parents: readonly (number | null)[]): void {
@@ -258,6 +260,7 @@ export class Now {
     );
     this.loans = sample.loans ?? [];
     this.found = sample.found ?? null;
+    this.varies = sample.varies ?? null;
     this.addUp(parents);
   }
 
@@ -285,6 +288,7 @@ export class Now {
     this.t = t;
     this.loans = [];
     this.found = null;
+    this.varies = null;
     if (this.values.length !== classes * 7) this.values = new Float64Array(classes * 7);
     this.values.fill(NaN);
   }

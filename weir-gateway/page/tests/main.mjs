@@ -23,13 +23,14 @@ import { speed } from "./speed.mjs";
 import { travel } from "./travel.mjs";
 import { tuning } from "./tuning.mjs";
 import { units } from "./units.mjs";
+import { varying } from "./varying.mjs";
 import { well } from "./well.mjs";
 
 /** The most of what an error says, from its end: a module that fails may be all of its text. */
 const WORDS = 1000;
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const ON_HOUSE = { drawn, looks, travel, tuning };
-const ALONE = { files, speed, quadros, demo, play, well, reservations, runs, reacting };
+const ALONE = { varying, files, speed, quadros, demo, play, well, reservations, runs, reacting };
 
 async function attempt(name, part) {
   console.log(`view: ${name} ...`);

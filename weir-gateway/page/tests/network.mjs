@@ -96,9 +96,10 @@ let links = 0;
 
 /** A client, a link and a server, each in a network of its own. */
 export class Link {
-  constructor(weir, policy, { secure = false, ring = "32 MiB" } = {}) {
+  constructor(weir, policy, { secure = false, ring = "32 MiB", tables = "" } = {}) {
     this.weir = weir;
     this.ring = ring;
+    this.tables = tables;
     this.scheme = secure ? "https" : "http";
     this.number = ++links;
     this.folder = mkdtempSync(join(tmpdir(), "weir-page-"));
@@ -106,6 +107,7 @@ export class Link {
     this.web = `127.0.0.1:${8400 + 2 * this.number}`;
     this.tokens = { change: "c".repeat(40), read: "r".repeat(40) };
     this.log = [];
+    this.others = [];
     this.write("token", this.tokens.change);
     this.write("token-read", this.tokens.read);
     this.write("policy.toml", policy);
@@ -211,6 +213,11 @@ export class Link {
     );
   }
 
+  /** Starts a program that ends with the link. */
+  run(program, args) {
+    this.others.push(start(program, args, this.log));
+  }
+
   /** Asks the server as a program would. */
   async ask(path, body) {
     const headers = { Authorization: `Bearer ${this.tokens.change}` };
@@ -234,7 +241,11 @@ export class Link {
   }
 
   async down() {
-    const ends = [...(this.senders ?? []), ...(this.receiver ? [this.receiver] : [])];
+    const ends = [
+      ...this.others,
+      ...(this.senders ?? []),
+      ...(this.receiver ? [this.receiver] : []),
+    ];
     await Promise.all(ends.map((child) => end(child)));
     await end(this.bridge, "SIGINT");
     await Promise.all([this.client, this.server].map((child) => end(child, "SIGKILL")));
@@ -268,5 +279,5 @@ ${secure ? 'certificate = "weir.pem"\nkey = "weir.key"' : ""}
 from = "inside"
 to = "outside"
 policy = "policy.toml"
-`;
+${link.tables}`;
 }

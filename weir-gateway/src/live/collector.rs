@@ -294,6 +294,7 @@ fn sample(t: f64, now: &WayBetween, delays: Option<&WayBetween>) -> Sample {
         loans: now.loans.iter().map(loan).collect(),
         kept: None,
         found: (now.found.0.round(), now.found.1.round(), now.found.2.round()),
+        varies: now.varies.clone(),
     }
 }
 

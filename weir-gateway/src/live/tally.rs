@@ -1,11 +1,12 @@
 //! The counts of an instant, and what happened between two of them.
 
 use super::tree::{Tree, Way};
+use crate::json::Varies;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::account::Histogram;
 use weir_core::units::Duration;
-use weir_link::status::{ClassStatus, Found, LaneStatus, Loan, Status};
+use weir_link::status::{AutorateStatus, ClassStatus, Found, LaneStatus, Loan, Status};
 
 /// The counts of all directions at an instant.
 #[derive(Clone, Debug)]
@@ -30,6 +31,7 @@ struct WayTally {
     /// Of each leaf that borrowed: its place, that of the lender (`None` for the link), bytes.
     loans: Vec<(usize, Option<usize>, u64)>,
     found: Found,
+    varies: Option<Varies>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -62,6 +64,8 @@ pub struct WayBetween {
     pub loans: Vec<(usize, Option<usize>, f64)>,
     /// How often a second the scheduler found packets of no class, of one, and of several.
     pub found: (f64, f64, f64),
+    /// How its rate is at the later instant, if it varies.
+    pub varies: Option<Varies>,
 }
 
 /// The differences of a class's counts.
@@ -111,7 +115,8 @@ impl Tally {
 impl WayTally {
     fn of(way: &Way, lane: &LaneStatus) -> Self {
         let classes = vec![None; way.shown.classes.len()];
-        let mut tally = Self { classes, loans: Vec::new(), found: lane.found };
+        let varies = lane.autorate.as_ref().map(varies);
+        let mut tally = Self { classes, loans: Vec::new(), found: lane.found, varies };
         for class in &lane.classes {
             if let Some(place) = way.leaf(&class.name) {
                 tally.add(class, place, (way, lane));
@@ -162,6 +167,7 @@ impl WayTally {
                 let (was, is) = (&self.found, &now.found);
                 (rate(was.none, is.none), rate(was.one, is.one), rate(was.more, is.more))
             },
+            varies: now.varies.clone(),
         }
     }
 }
@@ -224,6 +230,15 @@ impl ClassBetween {
     /// that was not counted.
     pub fn quantile_us(&self, per_mille: u64) -> Option<f64> {
         quantile(self.delays.as_ref()?, per_mille)
+    }
+}
+
+fn varies(status: &AutorateStatus) -> Varies {
+    Varies {
+        rate_bps: status.rate_bps as f64,
+        delay_us: status.delay_us,
+        target_us: status.target_us,
+        text: status.text(),
     }
 }
 

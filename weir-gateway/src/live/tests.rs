@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir_control::protocol::Events;
-use weir_link::status::{Amount, ClassStatus, LaneStatus, Loan};
+use weir_link::status::{Amount, AutorateStatus, ClassStatus, LaneStatus, Loan};
 use weir_testbed::until_ok;
 
 /// A link whose class sends 1000 packets of 125 bytes a second, half of them on the account of the
@@ -79,7 +79,16 @@ fn status(uptime: Duration, bins: bool) -> Status {
         bins: bins.then(|| vec![(1_015_807, packets)]),
         ..ClassStatus::default()
     };
-    let lane = LaneStatus { name: "up".to_owned(), classes: vec![class], ..LaneStatus::default() };
+    let autorate = Some(AutorateStatus {
+        rate_bps: 2_000_000,
+        delay_us: Some(12_000.0),
+        target_us: 15_000.0,
+        flows: 3,
+        reason: "load".to_owned(),
+        ..AutorateStatus::default()
+    });
+    let (name, classes) = ("up".to_owned(), vec![class]);
+    let lane = LaneStatus { name, classes, autorate, ..LaneStatus::default() };
     let uptime_ns = uptime.as_nanos() as u64;
     Status { uptime_ns, lanes: vec![lane], ..Status::default() }
 }
@@ -127,6 +136,9 @@ fn ten_viewers_cost_the_link_what_one_does_and_see_its_rates() {
     assert!((985.0..=1016.0).contains(&p50), "it is inside of its bin: {p50}");
     assert_eq!((backlog, dropped), (125.0, 0.0));
     assert_eq!((sample.loans.len(), sample.loans[0].1), (1, -1));
+    let varies = sample.varies.expect("the rate varies");
+    assert_eq!((varies.rate_bps, varies.delay_us), (2e6, Some(12_000.0)));
+    assert_eq!(varies.text, "12 ms behind of 15 (load, 3 flows)");
     let about = live.about(Right::Change).expect("it is known");
     assert!(!about.abilities.change && about.directions[0].classes[0].leaf);
     assert!(about.to > about.from && about.now >= about.to, "{about:?}");

@@ -76,6 +76,15 @@ impl AuthorityClient {
         }
     }
 
+    /// Returns a socket that asks a reflector of the port, by its place in the deployment.
+    ///
+    /// # Errors
+    /// As the keeper says, which opens it.
+    pub(crate) fn reflector(&self, place: usize) -> Result<OwnedFd> {
+        let mut reply = self.call("", RequestBody::Reflector(place), Vec::new())?;
+        reply.descriptors.pop().ok_or_else(|| misfit("a reflector"))
+    }
+
     /// Returns the authority for a kind of port that sorts frames so; it asks nothing yet.
     pub(crate) fn authority(&self, kind: &str, sorting: Option<Sorting>) -> Box<dyn Authority> {
         Box::new(RemoteAuthority { client: self.clone(), kind: kind.to_owned(), sorting })

@@ -325,6 +325,8 @@ enum RequestBody {
     Sort(Box<Sorting>),
     /// Read a file that a policy names; which port asks does not matter.
     Read(PathBuf),
+    /// Open a socket that asks a reflector of the port, by its place in the deployment.
+    Reflector(usize),
 }
 
 /// A server's answer to a request: first a message with the descriptors, if it met it, and then

@@ -92,6 +92,13 @@ impl AuthorityServer {
             let contents = self.files.read(path).map_err(failed)?;
             return Ok(PortReply { reply: Reply::File(contents), descriptors: Vec::new() });
         }
+        if let RequestBody::Reflector(place) = request.body {
+            let port = self.ports.get(request.port);
+            let host = port.and_then(|port| port.config.reflectors.get(place).copied());
+            let host = host.ok_or_else(|| refused("it has no such reflector".into()))?;
+            let descriptors = vec![weir_host::echo::open(host)?];
+            return Ok(PortReply { reply: Reply::Done, descriptors });
+        }
         let kind = port::KINDS.iter().find(|kind| kind.keyword == request.kind);
         let port = self.ports.get_mut(request.port);
         let (Some(kind), Some(port)) = (kind, port) else {
@@ -112,7 +119,9 @@ impl AuthorityServer {
                 port.sort_by(*sorting);
                 Ok(PortReply::done())
             }
-            RequestBody::Read(_) => unreachable!("it is answered above"),
+            RequestBody::Read(_) | RequestBody::Reflector(_) => {
+                unreachable!("it is answered above")
+            }
         }
     }
 }
@@ -187,6 +196,11 @@ mod tests {
         }
         for bytes in [&b""[..], b"\0", b"\x01", b"\0{}", b"\x02[]", &[b'['; 70_000]] {
             exercise(bytes);
+        }
+        for place in [0, 1, u64::MAX] {
+            let wish = format!("{{\"reflector\":{place}}}");
+            let request = format!("\0{{\"number\":1,\"port\":0,\"kind\":\"\",\"wish\":{wish}}}");
+            exercise(request.as_bytes());
         }
         for path in ["/etc/passwd", "", "p.toml", "../d.toml"] {
             let wish = format!("{{\"read\":\"{path}\"}}");

@@ -8,6 +8,7 @@
 use weir_autorate::{Autorate, Plan, Reason, Shaper, Step, Ticket, Way};
 use weir_core::units::{Duration, Instant, Rate};
 
+use super::echoes::{Echoes, Passing};
 use crate::events::{About, Event, Kind, Reporter};
 use crate::lane::{Lane, LaneConfig};
 use crate::pool::FramePool;
@@ -29,6 +30,8 @@ pub(super) struct Rates {
     waited: [bool; 2],
     /// Whether the last interval found all rates at their bases and nothing to measure.
     is_at_rest: bool,
+    /// Hosts behind the modem that are asked where nothing that passes tells.
+    echoes: Option<Echoes>,
 }
 
 /// A lane whose rate is set.
@@ -49,7 +52,11 @@ impl Rates {
     ///
     /// # Errors
     /// When they have two modems, or two lanes the same way.
-    pub fn new(lanes: &[LaneConfig], slots: usize, now: Instant) -> Result<Option<Box<Self>>> {
+    pub fn new(
+        (lanes, echoes): (&[LaneConfig], Option<Echoes>),
+        slots: usize,
+        now: Instant,
+    ) -> Result<Option<Box<Self>>> {
         let mut varying = [None, None];
         let mut modem = None;
         for (lane, config) in lanes.iter().enumerate() {
@@ -65,17 +72,16 @@ impl Rates {
         }
         let Some(modem) = modem else { return Ok(None) };
         let plans = [0, 1].map(|way| varying[way].as_ref().map(|lane| lane.plan));
-        // A way whose rate does not vary counts by the other's.
-        let base = |plan: &Plan| plan.limits.base().bits_per_second();
-        let nominal = plans.iter().flatten().map(base).max().unwrap_or(1);
+        let reflectors = echoes.as_ref().map_or(0, Echoes::count);
         Ok(Some(Box::new(Self {
-            autorate: Autorate::new(plans, [nominal; 2], now),
+            autorate: Autorate::with_reflectors(plans, [0; 2], (now, reflectors)),
             modem,
             lanes: varying,
             tickets: vec![None; slots],
             sent: [0; 2],
             waited: [false; 2],
             is_at_rest: false,
+            echoes,
         })))
     }
 
@@ -100,7 +106,13 @@ impl Rates {
         };
         let Received { frame, at_ns, headers } = received;
         let at = Instant::from_nanos(*at_ns);
-        let ticket = self.autorate.frame(at, way, headers, pool.bytes(*frame));
+        let bytes = pool.bytes(*frame);
+        if let Some(echoes) = &mut self.echoes {
+            echoes.forget(*frame);
+            let passing = Passing { at, way, frame: *frame, headers, bytes };
+            echoes.read(&passing, &mut self.autorate);
+        }
+        let ticket = self.autorate.frame(at, way, headers, bytes);
         if let Some(place) = self.tickets.get_mut(frame.0 as usize) {
             *place = ticket;
         }
@@ -120,6 +132,9 @@ impl Rates {
         }
         let shapers = [0, 1].map(|way| self.shaper(way, lanes));
         let steps = self.autorate.end_interval(now, &shapers);
+        if let Some((echoes, echo)) = self.echoes.as_mut().zip(self.autorate.echo()) {
+            echoes.send(now, echo);
+        }
         self.is_at_rest = true;
         for step in steps.into_iter().flatten() {
             let Some(varying) = &mut self.lanes[step.way as usize] else { continue };
@@ -140,12 +155,15 @@ impl Rates {
 
     fn note_left(&mut self, lane: &mut Lane) {
         let way = if lane.labels().to == self.modem { Way::Up } else { Way::Down };
-        let Self { autorate, tickets, sent, .. } = self;
+        let Self { autorate, tickets, sent, echoes, .. } = self;
         lane.take_left(|left| {
             sent[way as usize] += left.charged;
             let ticket = tickets.get_mut(left.frame.0 as usize).and_then(Option::take);
             if let Some(ticket) = ticket {
                 autorate.leave(left.at, ticket);
+            }
+            if let Some(echoes) = echoes {
+                echoes.leave(left.at, left.frame, autorate);
             }
         });
     }
@@ -241,6 +259,7 @@ fn told(step: &Step, before: Rate, plan: &Plan) -> String {
         Reason::Steady => format!("delay behind the link {delay} ms of {target}"),
     };
     let flows = match step.measure.flows {
+        asked if step.measure.is_asked => format!(", by {asked} reflectors"),
         0 => String::new(),
         1 => ", 1 flow".to_owned(),
         flows => format!(", {flows} flows"),

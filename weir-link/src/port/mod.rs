@@ -333,6 +333,8 @@ pub struct PortConfig {
     /// Frames with messages of RSVP for this address, or for every hop on their way, do not come
     /// in: [`weir_host::rsvp::BridgeNetwork`] takes them. Only packet sockets can do so.
     pub withheld: Option<Ipv4Addr>,
+    /// The hosts behind it that are asked how long a round trip takes.
+    pub reflectors: Vec<Ipv4Addr>,
     /// The way to the port's authority; without it, the authority is in this process.
     pub through: Option<AuthorityClient>,
 }
@@ -350,6 +352,7 @@ impl PortConfig {
             promiscuous: true,
             intake: true,
             withheld: None,
+            reflectors: Vec::new(),
             through: None,
         }
     }

@@ -8,6 +8,7 @@
 //! target = "15 ms"                # how long frames may wait in the modem
 //! controller = "delay-target"     # or another of `weir_autorate::controller`
 //! modem = "outside"               # default: by the direction's name
+//! probes = ["192.0.2.1", …]       # asked where nothing that passes tells
 //! ```
 
 use super::{Port, Side, keys, ports};
@@ -16,13 +17,14 @@ use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::policy::Policy;
 use crate::reader::{Node, Table};
+use std::net::Ipv4Addr;
 use weir_autorate::controller::named;
-use weir_autorate::{Limits, Way};
+use weir_autorate::{Limits, REFLECTORS_MAX, REFLECTORS_MIN, Way};
 use weir_core::ids::LeafId;
 use weir_core::units::{Duration, Rate};
 
 /// The table `[direction.NAME.autorate]`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Autorate {
     /// Whether frames of the direction go to the modem, or come from it.
     pub way: Way,
@@ -32,6 +34,8 @@ pub struct Autorate {
     pub limits: Limits,
     /// The controller's place in `weir_autorate::controller::CONTROLLERS`.
     pub controller: usize,
+    /// The hosts that are asked where nothing that passes tells; often none.
+    pub probes: Vec<Ipv4Addr>,
 }
 
 /// Reads the table of a direction with this name and these ends.
@@ -46,6 +50,7 @@ pub(super) fn read(
     let limits = limits(&mut table, node, report);
     let controller = table.word("controller", report).and_then(named);
     let modem = table.field("modem");
+    let probes = table.field("probes").map(|node| probes(&node, report)).unwrap_or_default();
     table.finish(report);
     let modem = modem.map(|modem| (ports::find(&modem, ports, report), modem));
     let (from, to) = ends?;
@@ -66,7 +71,48 @@ pub(super) fn read(
             None
         })?,
     };
-    Some(Autorate { way, modem, limits: limits?, controller: controller? })
+    Some(Autorate { way, modem, limits: limits?, controller: controller?, probes })
+}
+
+/// Reads the hosts that are asked.
+fn probes(node: &Node<'_>, report: &mut Report) -> Vec<Ipv4Addr> {
+    let nodes = node.elements(report).unwrap_or_default();
+    let mut probes: Vec<Ipv4Addr> = Vec::new();
+    for node in &nodes {
+        let Some(address) = node.parsed(report) else { continue };
+        if probes.contains(&address) {
+            let message = format!("{address} is there twice");
+            report.push(node.draft(&codes::BAD_AUTORATE, message).cure("name each host once"));
+        }
+        probes.push(address);
+    }
+    if !(REFLECTORS_MIN..=REFLECTORS_MAX).contains(&nodes.len()) {
+        let message = format!("{} hosts are not {REFLECTORS_MIN} to {REFLECTORS_MAX}", nodes.len());
+        let cure = "name three or more that answer pings: of fewer, one that is slow would move \
+                    the rate";
+        report.push(node.draft(&codes::BAD_AUTORATE, message).cure(cure));
+    }
+    probes
+}
+
+/// Gives the modems' ports the hosts that directions ask through them.
+pub(super) fn give_probes(
+    (autorate, span): (&Autorate, Span),
+    ports: &mut [Port],
+    report: &mut Report,
+) {
+    let port = &mut ports[autorate.modem];
+    if autorate.probes.is_empty() || port.reflectors == autorate.probes {
+        return;
+    }
+    if !port.reflectors.is_empty() {
+        let message = "two directions have other `probes` by the same modem, which has one queue \
+                       of each way";
+        let cure = "write the same hosts in both, or `probes` in one of them";
+        report.push(Draft::new(&codes::BAD_AUTORATE, span, message).cure(cure));
+        return;
+    }
+    port.reflectors = autorate.probes.clone();
 }
 
 fn limits(table: &mut Table<'_>, node: &Node<'_>, report: &mut Report) -> Option<Limits> {

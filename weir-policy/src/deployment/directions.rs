@@ -54,6 +54,11 @@ pub(super) struct Written<'t> {
 }
 
 impl Written<'_> {
+    /// Returns how its rate varies, and where that is written.
+    pub fn autorate(&self) -> Option<(Autorate, Span)> {
+        self.autorate.clone()
+    }
+
     /// Returns the direction without what its policy says.
     pub fn way(self) -> Option<Way> {
         let (from, to) = self.ends?;

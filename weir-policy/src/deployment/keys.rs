@@ -8,6 +8,7 @@ use super::service::{EXITS, FOREVER, NONE, PRIORITIES, RESTARTS};
 use super::{CARRIERS, NICE_DEFAULT, NICE_MAX, SUPER_PACKETS, WAITS};
 use crate::keys::{ANY, Key, Keys, MANY, MUST, NAMES, RATE, SHARE, Values, key, words};
 use weir_autorate::controller::CONTROLLERS;
+use weir_autorate::{REFLECTORS_MAX, REFLECTORS_MIN};
 use weir_core::units::{Bytes, Duration};
 
 /// The file.
@@ -278,6 +279,13 @@ pub const AUTORATE: Keys = &[&[
          begins with `down`; with `host` it is `wire`",
         "The port behind which the modem is: the one where the direction ends, or the only one \
          where it begins.",
+    ),
+    key(
+        "probes",
+        Values::List(&Values::Ipv4, REFLECTORS_MIN, REFLECTORS_MAX),
+        "none",
+        "Hosts behind the modem that are pinged while the line is loaded and nothing that passes \
+         tells. The pings must pass this link on their way, as those of a machine behind it do.",
     ),
 ]];
 

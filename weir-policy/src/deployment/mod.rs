@@ -117,6 +117,8 @@ pub struct Port {
     pub loss: Share,
     /// The seed of the random numbers that choose them.
     pub seed: u64,
+    /// The hosts behind it that are asked how long a round trip takes, where it is a modem's.
+    pub reflectors: Vec<Ipv4Addr>,
 }
 
 /// The cable or machine that a port leads to.
@@ -302,7 +304,16 @@ fn read<R: Route>(
             settings.deployment.service.ring.get_or_insert(web::RING);
         }
         let place = (name, &settings);
+        let mut varying = Vec::new();
+        let mut complete = |written: Written<'_>, ports: &[Port], report: &mut Report| {
+            varying.extend(written.autorate());
+            complete(written, ports, report)
+        };
         let directions = directions::read(ways.as_ref(), place, report, &mut complete);
+        for (autorate, span) in &varying {
+            let ports = &mut settings.deployment.ports;
+            autorate::give_probes((autorate, *span), ports, report);
+        }
         let alarms = alarm::read(alarms.as_ref(), &directions, report);
         let all = (&settings.deployment, directions.as_slice());
         let rsvp_settings = rsvp.as_ref().and_then(|node| rsvp::read(node, all, name, report));

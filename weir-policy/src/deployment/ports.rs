@@ -71,6 +71,7 @@ fn port(node: &Node<'_>, number: usize, kinds: &[&'static str], report: &mut Rep
         delay: Duration::ZERO,
         loss: Share::default(),
         seed: number as u64,
+        reflectors: Vec::new(),
     };
     if !node.is_table() {
         port.interface = interface(node, report).unwrap_or_default();

@@ -660,3 +660,23 @@ fn a_fault_in_a_list_that_two_directions_read_is_told_once() {
     let lines: Vec<_> = of_list.map(|finding| finding.place.line).collect();
     assert_eq!(lines, [3], "{:#?}", outcome.findings);
 }
+
+#[test]
+fn hosts_that_are_asked_are_a_few_and_the_same_for_a_modem() {
+    let varies = |probes: &str| {
+        format!("min = '1 Mbit/s'\nbase = '2 Mbit/s'\nmax = '3 Mbit/s'\nprobes = [{probes}]\n")
+    };
+    let both = |up: &str, down: &str| {
+        let up = format!("[direction.up.autorate]\n{}", varies(up));
+        let down = format!("[direction.down.autorate]\n{}", varies(down));
+        format!("{HEAD}{WAYS}{up}{down}")
+    };
+    let three = "'192.0.2.1', '192.0.2.2', '192.0.2.3'";
+    let others = "'192.0.2.1', '192.0.2.2', '192.0.2.4'";
+    let outcome = check(&both(three, three), &[]);
+    let ports = outcome.plan.expect("it has no errors").ports;
+    assert_eq!(ports.iter().map(|port| port.reflectors.len()).collect::<Vec<_>>(), [0, 3]);
+    check(&both(three, others), &["W218@d:16:17"]);
+    check(&both("'192.0.2.1', '192.0.2.2'", three), &["W218@d:15:10", "W218@d:16:17"]);
+    check(&both("'192.0.2.1', '192.0.2.1', '192.0.2.3'", three), &["W218@d:15:24", "W218@d:16:17"]);
+}

@@ -101,7 +101,7 @@ fn a_promise_is_tested_under_a_capture_and_under_a_record() {
 const FLOOD: &str = "duration = \"4 s\"\n[policy.link]\nrate = \"5 Mbit/s\"\nscheduler = \"fifo\"\n\
                      [policy.class.all]\ndefault = true\nqueue = { limit = \"100 packets\" }\n\
                      [[source]]\nname = \"x\"\nkind = \"cbr\"\nproto = \"udp\"\nsrc = \"10.0.0.1\"\n\
-                     dst = \"10.0.0.2\"\nsport = 1\ndport = 2\nlength = \"1000 B\"\nrate = \"8 Mbit/s\"\n";
+                     dst = \"10.0.0.2\"\nsport = 1\ndport = 2\nsize = \"1000 B\"\nrate = \"8 Mbit/s\"\n";
 
 #[test]
 fn frames_that_are_alike_are_told_apart_in_a_record() {

@@ -1,4 +1,5 @@
 // The few numbers that say at a glance how the link is.
+import type { Varies } from "../api";
 import { h, set, text } from "../dom";
 import { bytes, delay, percent, pps, rate, type Field } from "../format";
 import type { Health } from "../health";
@@ -9,12 +10,16 @@ export class Tiles {
   private readonly values: HTMLElement[];
   private readonly notes: HTMLElement[];
   private readonly well: HTMLElement;
+  /** Of a line whose rate varies. */
+  private readonly line: HTMLElement;
+  private readonly lineRate = h("b");
+  private readonly lineWhy = h("small");
   private readonly verdict = h("b");
   private readonly why = h("small");
 
   constructor(
     private readonly store: Store,
-    root: HTMLElement,
+    private readonly root: HTMLElement,
     private readonly health: Health,
     /** Shows the promises. */
     onpick: () => void,
@@ -25,6 +30,13 @@ export class Tiles {
       h("span", {}, "Is all well?"),
       this.verdict,
       this.why,
+    );
+    this.line = h(
+      "div",
+      { class: "tile line" },
+      h("span", {}, "Rate of the line"),
+      this.lineRate,
+      this.lineWhy,
     );
     const names = ["Sent", "Offered", "Worst p99", "Backlog", "Drops"];
     this.values = names.map(() => h("b"));
@@ -52,7 +64,9 @@ export class Tiles {
       const p99 = now.value(index, "p99");
       if (p99 > (worst || 0)) [worst, late] = [p99, index];
     });
-    const link = direction?.rate_bps ?? null;
+    const { varies } = now;
+    const link = varies?.rate_bps ?? direction?.rate_bps ?? null;
+    this.drawLine(varies);
     [rate(sent), rate(offered), delay(worst), bytes(backlog), pps(dropped)].forEach((value, at) =>
       this.write(this.values, at, value),
     );
@@ -64,6 +78,17 @@ export class Tiles {
       wait,
       lossy < 0 ? "" : `packets, most of ${names[lossy]}`,
     ].forEach((value, at) => this.write(this.notes, at, value));
+  }
+
+  /** Says how fast a line that varies is, how long frames wait behind the link, and why. */
+  private drawLine(varies: Varies | null): void {
+    if (!varies) return this.line.remove();
+    if (!this.line.isConnected) this.root.append(this.line);
+    text(this.lineRate, rate(varies.rate_bps));
+    text(this.lineWhy, varies.text);
+    const late = (varies.delay_us ?? 0) > varies.target_us;
+    set(this.line, "data-state", late ? "warn" : "");
+    set(this.line, "title", varies.text);
   }
 
   /** Says which promises are kept, and what is late and by how much. */

@@ -3,17 +3,21 @@
 
 use super::{Test, plan};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use weir_host::netlink::Mac;
 use weir_link::status::{AutorateStatus, Status};
 use weir_testbed::rows::Outcome;
-use weir_testbed::{END, Host, PATIENCE, Result, Scene, TestbedConfig, until_ok};
+use weir_testbed::{
+    CableEnd, END, Host, Netlink, PATIENCE, Result, Scene, TestbedConfig, connect, until_ok,
+};
 
 pub const TESTS: &[Test] = &[
     ("a_rate_follows_the_modem_and_returns_to_its_base_when_blind", a_rate_follows),
+    ("reflectors_tell_where_nothing_does_and_dead_ones_leave_the_base", reflectors_tell),
     ("the_round_trip_behind_the_link_is_the_kernel_s_own", round_trips_agree),
 ];
 
@@ -51,12 +55,80 @@ fn a_rate_follows() -> Outcome {
     await_rate(&scene, "the rate is the base", |varies| {
         varies.rate_bps == 8_000_000 && varies.delay_us.is_none()
     })?;
+    replay(&scene)?;
+    scene.stop()?;
+    Ok(())
+}
+
+/// Hosts at the server's end.
+const REFLECTORS: [[u8; 4]; 3] = [[10, 77, 0, 3], [10, 77, 0, 4], [10, 77, 0, 5]];
+
+/// Without timestamps a download by TCP tells nothing.
+fn reflectors_tell() -> Outcome {
+    let networks = TestbedConfig { offloads: false, ..TestbedConfig::default() };
+    let [one, two, three] = REFLECTORS.map(Ipv4Addr::from);
+    let probes = format!("probes = [\"{one}\", \"{two}\", \"{three}\"]\n");
+    let scene = plan(POLICY).both_ways().tables(&(VARIES.to_owned() + &probes));
+    let scene = scene.deployment("ring = \"8 MiB\"").networks(networks);
+    let mut scene = scene.prepare()?;
+    for host in [Host::Client, Host::Server] {
+        let plain = || std::fs::write("/proc/sys/net/ipv4/tcp_timestamps", "0");
+        scene.testbed.namespace(host).run(plain)??;
+    }
+    manage(&scene)?;
+    scene.start()?;
+    modem(&scene, "add", 20)?;
+    let traffic = Traffic::start(&scene)?;
+    await_rate(&scene, "the rate follows up", |varies| varies.rate_bps > 13_000_000)?;
+    modem(&scene, "change", 6)?;
+    await_rate(&scene, "the rate follows down", |varies| varies.rate_bps < 7_500_000)?;
+    scene.await_logged("by 3 reflectors")?;
+    modem(&scene, "change", 20)?;
+    await_rate(&scene, "the rate follows up again", |varies| varies.rate_bps > 13_000_000)?;
+    let ignores = || std::fs::write("/proc/sys/net/ipv4/icmp_echo_ignore_all", "1");
+    scene.testbed.namespace(Host::Server).run(ignores)??;
+    await_rate(&scene, "the rate is the base", |varies| {
+        varies.rate_bps == 8_000_000 && varies.delay_us.is_none()
+    })?;
+    traffic.stop();
+    replay(&scene)?;
+    scene.stop()?;
+    Ok(())
+}
+
+/// Gives Weir's machine a port in the client's network, which routes: what it sends to the hosts at
+/// the server's end passes its own link.
+fn manage(scene: &Scene) -> Outcome {
+    let (client, server) = (&scene.testbed.client, scene.testbed.namespace(Host::Server));
+    let end = |namespace, name, host: u8, addresses| {
+        let mac = Mac([2, 0, 0, 0, 0x98, host]);
+        CableEnd { namespace, name, mac, addresses }
+    };
+    let [near, far] = [1, 2].map(|host| IpAddr::from([10, 98, 0, host]));
+    let addresses = [[(near, 24)], [(far, 24)]];
+    let ends = [
+        end(client, "office", 1, addresses[0].as_slice()),
+        end(&scene.testbed.weir, "office", 2, addresses[1].as_slice()),
+    ];
+    connect(ends, 1500)?;
+    client.run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"))??;
+    let network = IpAddr::from([10, 77, 0, 0]);
+    Netlink::open_in(&scene.testbed.weir)?.add_route(network, 24, near)?;
+    let mut server = Netlink::open_in(server)?;
+    server.add_route(IpAddr::from([10, 98, 0, 0]), 24, Host::Client.ip4())?;
+    for host in REFLECTORS {
+        server.add_address(END, IpAddr::from(host), 24)?;
+    }
+    Ok(())
+}
+
+/// Replays the end of the link's record, which decides the same.
+fn replay(scene: &Scene) -> Outcome {
     let record = ["record", "--last", "--control", "weir.sock", "-o", "r.pcapng"];
     let made = scene.weir(&record)?;
     assert!(made.status.success(), "{} {}", made.stdout, made.stderr);
     let again = scene.weir(&["replay", "--record", "r.pcapng"])?;
     assert!(again.status.success(), "it decides the same: {} {}", again.stdout, again.stderr);
-    scene.stop()?;
     Ok(())
 }
 
