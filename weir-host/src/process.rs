@@ -196,6 +196,17 @@ pub fn same_program() -> Command {
     command
 }
 
+/// Names this process as the verb that it runs: the kernel calls what [`same_program`] starts by
+/// the link's name, `exe`.
+pub fn take_name() {
+    const NAME: &str = "/proc/self/comm";
+    let verb = std::env::args().nth(1).unwrap_or_default();
+    if std::fs::read(NAME).is_ok_and(|name| name == b"exe\n") {
+        // Where it cannot be written the name stays.
+        let _stays = std::fs::write(NAME, format!("weir-{verb}"));
+    }
+}
+
 /// Returns the command that runs the program that is installed where this one was, such as a newer
 /// one, or where there is none this one again.
 pub fn installed_program() -> Command {

@@ -184,6 +184,25 @@ impl Waiter {
         now_ns.saturating_add(sleep.as_nanos() as u64)
     }
 
+    /// Sleeps from `now_ns` until then, whatever becomes readable; returns the time after.
+    pub fn pause(&mut self, now_ns: u64, until_ns: u64) -> u64 {
+        self.deadline_ns = Some(until_ns);
+        self.descriptors.iter_mut().for_each(|watched| watched.revents = 0);
+        std::thread::sleep(Duration::from_nanos(until_ns.saturating_sub(now_ns)));
+        monotonic_ns()
+    }
+
+    /// Returns its policy.
+    pub fn policy(&self) -> WaitPolicy {
+        self.policy
+    }
+
+    /// Returns whether this descriptor woke the last wait, readable or failed.
+    pub fn is_readable(&self, descriptor: RawFd) -> bool {
+        let woke = |watched: &libc::pollfd| watched.fd == descriptor && watched.revents != 0;
+        self.descriptors.iter().any(woke)
+    }
+
     /// Returns whether descriptor number `index`, in the order given, woke the last wait, readable
     /// or failed. After a wait without sleep it is meaningless.
     pub fn is_ready(&self, index: usize) -> bool {

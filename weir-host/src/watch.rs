@@ -1,12 +1,10 @@
 //! Waiting for descriptors, for a loop without deadlines of packets.
 
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{Errno, read, write};
 
 use crate::error::{Result, SystemError};
 
@@ -41,10 +39,7 @@ fn timespec(patience: Duration) -> Timespec {
 
 /// Wakes a loop that waits for its descriptor.
 #[derive(Debug)]
-pub struct Waker {
-    read: UnixStream,
-    write: UnixStream,
-}
+pub struct Waker(OwnedFd);
 
 impl Waker {
     /// Makes one.
@@ -52,28 +47,25 @@ impl Waker {
     /// # Errors
     /// When there are too many descriptors.
     pub fn new() -> Result<Self> {
-        let failed = |cause| SystemError::new("make a pair of sockets", cause);
-        let (read, write) = UnixStream::pair().map_err(failed)?;
-        read.set_nonblocking(true).map_err(failed)?;
-        write.set_nonblocking(true).map_err(failed)?;
-        Ok(Self { read, write })
+        let made = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+        made.map(Self).map_err(|cause| SystemError::new("make an eventfd", cause.into()))
     }
 
     /// Wakes the loop, now or when it waits next.
     pub fn wake(&self) {
-        // A full buffer wakes it as well.
-        let _full = (&self.write).write(&[1]);
+        // Where its count is full, it wakes the loop as well.
+        let _full = write(&self.0, &1_u64.to_ne_bytes());
     }
 
     /// Lets the loop sleep again.
     pub fn reset(&self) {
-        let _empty = (&self.read).read(&mut [0; 64]);
+        let _empty = read(&self.0, &mut [0; 8]);
     }
 }
 
 impl AsFd for Waker {
     /// Readable once it was woken.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.read.as_fd()
+        self.0.as_fd()
     }
 }

@@ -407,7 +407,7 @@ impl Bridge {
     /// When the thread cannot be pinned or the system refuses to wait.
     pub fn run(&mut self, stop: &AtomicBool, wake: &[RawFd], board: &Board) -> Result<()> {
         // They have other processors.
-        self.workers.start(self.wait)?;
+        self.wait = self.workers.start(self.wait)?;
         if let Some(cpu) = self.cpu {
             pin_to_cpu(cpu)?;
         }
@@ -449,10 +449,10 @@ impl Bridge {
             }
             let upkeep = publisher.deadline().map(Instant::as_nanos);
             let deadline = self.deadline(now).into_iter().chain(upkeep).min();
-            let wakes = waiter.wakes_at(now, deadline);
+            let wakes = self.workers.wakes_at(&waiter, now, deadline);
             self.expected = Instant::from_nanos(wakes);
             let began = now;
-            now = waiter.wait(now, deadline)?;
+            now = self.workers.wait(&mut waiter, now, deadline)?;
             self.count_lateness(Instant::from_nanos(now));
             let first = descriptors.len() - wake.len();
             let woken = (0..wake.len()).filter(|index| waiter.is_ready(first + index));
@@ -491,8 +491,9 @@ impl Bridge {
                 now = monotonic_ns();
             } else if self.is_busy() {
                 let deadline = self.deadline(now).map_or(end, |deadline| deadline.min(end));
-                self.expected = Instant::from_nanos(waiter.wakes_at(now, Some(deadline)));
-                now = waiter.wait(now, Some(deadline))?;
+                let wakes = self.workers.wakes_at(&waiter, now, Some(deadline));
+                self.expected = Instant::from_nanos(wakes);
+                now = self.workers.wait(&mut waiter, now, Some(deadline))?;
             } else {
                 break;
             }
@@ -534,7 +535,7 @@ impl Bridge {
 
     fn descriptors(&self, wake: &[RawFd]) -> Vec<RawFd> {
         let ports = self.ports.iter().flat_map(|port| port.port.descriptors());
-        ports.chain(wake.iter().copied()).collect()
+        ports.chain(self.workers.descriptor()).chain(wake.iter().copied()).collect()
     }
 
     /// Receives frames and sends those that are due; returns whether there were any.
@@ -770,7 +771,7 @@ impl Source for Bridge {
             *found = lane.found();
         }
         for (port, counts) in self.ports.iter_mut().zip(&mut head.ports) {
-            port.count(counts);
+            port.count(self.has_workers, counts);
         }
     }
 
@@ -788,12 +789,13 @@ impl Source for Bridge {
 }
 
 impl OpenPort {
-    fn count(&mut self, counts: &mut PortCounts) {
+    fn count(&mut self, has_workers: bool, counts: &mut PortCounts) {
         counts.interface.clear();
         counts.interface.push_str(self.port.interface());
         counts.state = self.port.state();
         counts.counters = self.port.counters();
-        (counts.rings, counts.shares) = (self.port.rings(), self.port.shares());
+        counts.rings = self.port.rings();
+        counts.workers = if has_workers { self.port.shares() } else { 0 };
         counts.kept = self.kept;
     }
 }

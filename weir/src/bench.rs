@@ -44,7 +44,8 @@ pub struct Bench {
     #[arg(long, conflicts_with_all = ["classify", "beside", "explain", "memory", "check"])]
     #[arg(conflicts_with_all = ["instructions", "profile", "length", "packets"])]
     live: bool,
-    /// With --live: the duration of all measurements together.
+    /// With --live: the duration of all measurements together; setting each up takes half a
+    /// second to a second more.
     #[arg(long, value_name = "N|TIME", default_value = "60", requires = "live",
         value_parser = seconds(LEAST..=Duration::from_hours(1)))]
     seconds: Duration,

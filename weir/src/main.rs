@@ -139,6 +139,7 @@ fn main() -> ExitCode {
         return code;
     }
     weir_host::pages::keep_released();
+    weir_host::process::take_name();
     let matches = grouped(Command::command()).try_get_matches();
     let command = match matches.and_then(|matches| Command::from_arg_matches(&matches)) {
         Ok(command) => command,

@@ -360,6 +360,7 @@ fn describe(port: &PortStatus) -> String {
     line("of ring overrun", rings(&port.ring_overruns));
     line("lost on sending", causes(&port.lost_out_by_cause));
     line("not for another port", causes(&port.kept));
+    line("workers", if port.workers > 0 { port.workers.to_string() } else { String::new() });
     line(
         "came back",
         if port.rebinds > 0 { format!("{} times", port.rebinds) } else { String::new() },
@@ -446,6 +447,10 @@ fn policy(lane: &LaneStatus) -> String {
             let _ = writeln!(text, "rate {rate}: {}", varies.text());
         }
     }
+    if lane.whole_trains > 0 {
+        let (whole, all) = (lane.whole_trains, lane.sums.leaves);
+        let _ = writeln!(text, "super-packets pass as one packet in {whole} of {all} classes");
+    }
     if none + one + more > 0 {
         let _ = writeln!(
             text,
@@ -492,6 +497,25 @@ mod tests {
             "keeper: process 7; forwarder: process 8",
         );
         check(Some(Processes { keeper: None, forwarder: 8 }), "no keeper: a forwarder that dies");
+    }
+
+    #[test]
+    fn it_says_which_threads_serve_a_port_and_where_trains_pass_whole() {
+        let check = |workers, whole_trains, wanted: &[&str]| {
+            let port = PortStatus { workers, ..PortStatus::default() };
+            let sums = Sums { leaves: 8, ..Sums::default() };
+            let lane = LaneStatus { whole_trains, sums, ..LaneStatus::default() };
+            let (ports, lanes) = (vec![port], vec![lane]);
+            let text = table(&LinkStatus { ports, lanes, ..LinkStatus::default() });
+            let lines: Vec<_> = text
+                .lines()
+                .map(str::trim)
+                .filter(|line| line.starts_with("workers") || line.starts_with("super-packets"))
+                .collect();
+            assert_eq!(lines, wanted, "{text}");
+        };
+        check(0, 0, &[]);
+        check(2, 3, &["workers: 2", "super-packets pass as one packet in 3 of 8 classes"]);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub struct Options {
     /// Threads that receive and send, with which the forwarders are measured once more; none below
     /// 2.
     pub workers: usize,
-    /// Of all measurements together; setting up comes on top, about half a second each.
+    /// Of all measurements together; what comes on top of it, [`about`] knows.
     pub seconds: f64,
     /// Rounds, of which the median is taken.
     pub rounds: usize,
@@ -153,6 +153,23 @@ pub fn measure(
     };
     let rows = forwarders.iter().zip(&samples).map(row).collect();
     Ok(Report { processors, other_work, rows })
+}
+
+/// Returns how many measurements there are, and about how long they take with what is set up for
+/// each, on a quiet machine.
+pub fn about(options: &Options) -> (usize, Duration) {
+    let forwarders = forwarders(options);
+    let set_up = |forwarder: &Forwarder| {
+        let classes = match forwarder {
+            Forwarder::Weir { classes, .. } => *classes,
+            Forwarder::Kernel { .. } => 0,
+        };
+        SET_UP + SET_UP_OF_CLASS * classes as u32
+    };
+    let rounds = options.rounds.max(1);
+    let all = forwarders.len() * rounds;
+    let measured = Duration::from_secs_f64(options.seconds.max(SECONDS_MIN * all as f64));
+    (all, measured + forwarders.iter().map(set_up).sum::<Duration>() * rounds as u32)
 }
 
 /// Returns the rows with goals, as figures, and what the goals say of processor time.
@@ -514,6 +531,9 @@ const FRAME_LENGTH: usize = 74;
 const DESTINATION_PORT: usize = 14 + 20 + 2;
 const WARMUP: Duration = Duration::from_millis(150);
 const REST: Duration = Duration::from_millis(300);
+/// The time that networks, bridge and warm-up of a measurement take, and what each class adds.
+const SET_UP: Duration = Duration::from_millis(600);
+const SET_UP_OF_CLASS: Duration = Duration::from_micros(50);
 /// The shortest measurement, since `/proc/stat` counts in hundredths of a second.
 const SECONDS_MIN: f64 = 0.05;
 const TICK_MICROS: f64 = 10_000.0;

@@ -121,8 +121,8 @@ pub(crate) struct PortCounts {
     pub state: PortState,
     pub counters: PortCounters,
     pub rings: usize,
-    /// The threads that share it.
-    pub shares: usize,
+    /// The threads that receive and send for it; 0 if the loop does.
+    pub workers: usize,
     pub kept: Kept,
 }
 
@@ -219,6 +219,7 @@ impl Snapshot {
                 sums: classes.sums,
                 inner: classes.inner.rows.clone(),
                 policy: lane.shape.policy(now.since(lane.since).as_nanos()),
+                whole_trains: lane.train_max.iter().filter(|longest| **longest > 0).count() as u64,
                 found: head.found[index],
                 autorate: head.rates[index].map(AutorateStatus::from),
                 classes,
@@ -531,7 +532,7 @@ impl Default for PortCounts {
             state: PortState::Gone,
             counters: PortCounters::default(),
             rings: 0,
-            shares: 0,
+            workers: 0,
             kept: Kept::default(),
         }
     }
@@ -609,10 +610,11 @@ fn port_status((port, (kind, why)): (&PortCounts, &(&'static str, String))) -> P
         lost_out_by_cause: named(&lost_out),
         kept: named(&port.kept.causes()),
         ring_overruns: counters.ring_overruns[..port.rings].to_vec(),
-        received_by_share: match port.shares {
+        received_by_share: match port.workers {
             0 | 1 => Vec::new(),
             shares => counters.received_by_share[..shares].to_vec(),
         },
+        workers: port.workers as u32,
         rebinds: counters.rebinds,
     }
 }

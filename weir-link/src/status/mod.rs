@@ -145,6 +145,9 @@ pub struct PortStatus {
     pub received_by_share: Vec<u64>,
     /// Times the interface came back.
     pub rebinds: u64,
+    /// Threads that receive and send for it beside the loop; 0 if the loop does.
+    #[serde(default)]
+    pub workers: u32,
 }
 
 /// One direction of the bridge.
@@ -176,6 +179,9 @@ pub struct LaneStatus<C = Vec<ClassStatus>> {
     /// Identity, scheduler and rate of the policy in force.
     #[serde(default)]
     pub policy: PolicyStatus,
+    /// How many leaf classes of the policy take the segments of a super-packet as one packet.
+    #[serde(default)]
+    pub whole_trains: u64,
     /// How many classes had frames inside.
     #[serde(default)]
     pub found: Found,
@@ -336,6 +342,7 @@ impl<C> Status<C> {
             removed: lane.removed,
             inner: lane.inner,
             policy: lane.policy,
+            whole_trains: lane.whole_trains,
             found: lane.found,
             autorate: lane.autorate,
         };

@@ -2,13 +2,19 @@
 //! kernel's.
 
 use super::{Bench, Exit, Format, Output, Table};
+use std::time::Duration;
 use weir_bench::bench::live::{self, CLASSES, CLASSES_MAX, Options, Report, Row, SCHEDULERS};
 use weir_bench::bench::yardstick;
 
 impl Bench {
     pub(super) fn run_live(&self, output: &Output) -> Result<Exit, String> {
         let options = self.live_options()?;
-        let table = Table::begin(output, 0, "60-byte IP packets through private networks");
+        let (count, time) = live::about(&options);
+        let title = format!(
+            "60-byte IP packets through private networks: {count} measurements, about {}",
+            spoken(time)
+        );
+        let table = Table::begin(output, 0, &title);
         let report = live::measure(&options, |forwarder, done, all| {
             table.bar.set_length(all as u64);
             table.bar.set_position(done as u64);
@@ -36,6 +42,14 @@ impl Bench {
             seconds: self.seconds.as_secs_f64(),
             rounds: self.rounds(3),
         })
+    }
+}
+
+/// Formats a time in whole seconds or minutes.
+fn spoken(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{} minutes", seconds.div_ceil(60)),
     }
 }
 

@@ -1,19 +1,17 @@
 //! The queues between the loop and a worker, for one port, and the little that both may read.
 
-use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use super::rest::Notice;
 use super::side::Side;
 use super::{BATCH, RECEIVED_MAX, SENDING_MAX, SLOTS};
 use crate::pool::PassedFrame;
 use crate::port::{Port, PortCounters, PortState, RINGS_MAX, Reached, Room};
 use crate::stations::Address;
 use weir_core::packet::Headers;
-use weir_host::error::Result;
-use weir_host::watch::Waker;
 
 /// Work that the loop asks a worker to do at a port.
 pub(super) type Task = Box<dyn FnOnce(&mut Side) + Send>;
@@ -71,7 +69,7 @@ pub(super) struct Shared {
     facts: Mutex<Facts>,
     counters: Mutex<PortCounters>,
     /// Wakes the loop.
-    pub for_loop: Notice,
+    pub for_loop: Arc<Notice>,
 }
 
 /// The interface, as last seen.
@@ -102,7 +100,7 @@ impl Facts {
 
 impl Exchange {
     /// The queues of a port of which this is known.
-    pub fn of(facts: Facts, state: PortState) -> Result<Self> {
+    pub fn of(facts: Facts, state: PortState, for_loop: Arc<Notice>) -> Self {
         let slots = SLOTS + SENDING_MAX + BATCH + facts.room.held_max;
         let (fill, filled) = RingBuffer::new(slots);
         let (returned, surplus) = RingBuffer::new(slots);
@@ -118,12 +116,12 @@ impl Exchange {
             finished: AtomicU64::new(0),
             facts: Mutex::new(facts),
             counters: Mutex::new(PortCounters::default()),
-            for_loop: Notice::new()?,
+            for_loop,
         };
         let loop_ends = LoopEnds { fill, received, sending, surplus };
         let worker_ends =
             WorkerEnds { fill: filled, received: arrived, sending: to_send, surplus: returned };
-        Ok(Self { loop_ends, worker_ends, shared: Arc::new(shared) })
+        Self { loop_ends, worker_ends, shared: Arc::new(shared) }
     }
 }
 
@@ -164,38 +162,6 @@ impl Shared {
 
     pub fn set_counters(&self, counters: PortCounters) {
         *self.counters.lock().unwrap_or_else(PoisonError::into_inner) = counters;
-    }
-}
-
-/// Wakes a thread that sleeps, by one system call however often it is to wake.
-pub(super) struct Notice {
-    waker: Waker,
-    is_given: AtomicBool,
-}
-
-impl Notice {
-    pub fn new() -> Result<Self> {
-        Ok(Self { waker: Waker::new()?, is_given: AtomicBool::new(false) })
-    }
-
-    /// Wakes the thread, now or when it sleeps next; call it behind what the thread is to see.
-    pub fn give(&self) {
-        if !self.is_given.swap(true, Ordering::AcqRel) {
-            self.waker.wake();
-        }
-    }
-
-    /// Has the next call wake it again. The thread must look for work after this and before it
-    /// sleeps.
-    pub fn take(&self) {
-        if self.is_given.load(Ordering::Relaxed) {
-            self.waker.reset();
-            self.is_given.swap(false, Ordering::AcqRel);
-        }
-    }
-
-    pub fn descriptor(&self) -> RawFd {
-        self.waker.as_fd().as_raw_fd()
     }
 }
 

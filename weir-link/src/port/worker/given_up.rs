@@ -8,8 +8,9 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 
-use super::exchange::{Arrived, Exchange, LoopEnds, Notice, Shared};
+use super::exchange::{Arrived, Exchange, LoopEnds, Shared};
 use super::loop_side::{AtWorker, WorkedPort};
+use super::rest::Notice;
 use super::side::{AtLoop, Crew, Side};
 use super::{Reopen, start};
 use crate::pool::{FramePool, PassedFrame, VIEWS_MAX};
@@ -94,9 +95,10 @@ impl WorkedPort {
     /// call tries again.
     pub(super) fn give_up(&mut self, pool: &mut FramePool) {
         let facts = self.facts.clone();
-        let exchange = Exchange::of(facts, PortState::Gone);
-        let (Ok(exchange), Ok(notice)) = (exchange, Notice::new()) else { return };
+        let Ok(notice) = Notice::new() else { return };
         let Some(wait) = self.again.wait.get() else { return };
+        let for_loop = Arc::clone(&self.shared.for_loop);
+        let exchange = Exchange::of(facts, PortState::Gone, for_loop);
         let (requests, requested) = mpsc::channel();
         let view = self.at_worker.view ^ OTHER_VIEW;
         let at_loop = AtLoop {

@@ -7,8 +7,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::exchange::{Arrived, Facts, LoopEnds, Notice, Resting, Shared, Task};
+use super::exchange::{Arrived, Facts, LoopEnds, Resting, Shared, Task};
 use super::given_up::{Again, GivenUp, Pulse};
+use super::rest::Notice;
 use super::side::Side;
 use super::{BATCH, SENDING_MAX, SLOTS};
 use crate::pool::{FrameId, FramePool};
@@ -59,8 +60,6 @@ pub(super) struct WorkedPort {
     /// Whether the worker hangs, and is to be given up.
     pub(super) is_hung: bool,
     pub(super) given_up: Option<GivenUp>,
-    /// Whether the last turn found nothing.
-    was_idle: bool,
 }
 
 /// A port as it was when a worker got it.
@@ -97,7 +96,6 @@ impl WorkedPort {
             pulse: Pulse::default(),
             is_hung: false,
             given_up: None,
-            was_idle: false,
         }
     }
 
@@ -220,8 +218,9 @@ impl Port for WorkedPort {
         attached
     }
 
+    /// None: its workers wake the loop by what all workers have in common.
     fn descriptors(&self) -> Vec<RawFd> {
-        vec![self.shared.for_loop.descriptor()]
+        Vec::new()
     }
 
     fn rings(&self) -> usize {
@@ -241,7 +240,6 @@ impl Port for WorkedPort {
     ) -> Reached {
         while self.moved.front().is_some_and(|moved| moved.0 == ring) {
             out.extend(self.moved.pop_front().map(|moved| moved.1));
-            self.was_idle = false;
         }
         let queue = &mut self.ends.received[ring];
         // Read first: what the worker passes on meanwhile is found by the next turn.
@@ -253,7 +251,6 @@ impl Port for WorkedPort {
         }
         self.taken[ring] += count as u64;
         self.away -= count;
-        self.was_idle &= count == 0;
         match out.last() {
             Some(last) if !queue.is_empty() => Reached::Behind(last.at_ns),
             _ => reached,
@@ -299,10 +296,6 @@ impl Port for WorkedPort {
     }
 
     fn reclaim(&mut self, pool: &mut FramePool) {
-        if self.was_idle {
-            self.shared.for_loop.take();
-        }
-        self.was_idle = true;
         if self.is_hung && self.can_give_up() {
             self.give_up(pool);
         }

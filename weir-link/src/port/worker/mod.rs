@@ -18,22 +18,25 @@
 mod exchange;
 mod given_up;
 mod loop_side;
+mod rest;
 mod side;
 mod spread;
 #[cfg(test)]
 mod tests;
 
+use std::os::fd::RawFd;
 use std::sync::{Arc, OnceLock, PoisonError, mpsc};
 use std::thread;
 
 use super::{BATCH, Port, PortState, RINGS_MAX, Room, SHARES_MAX, ShareHandle};
-use exchange::{Arrived, Exchange, Facts, Notice, Resting};
+use exchange::{Arrived, Exchange, Facts, Resting};
 use given_up::{Again, OTHER_VIEW};
 use loop_side::{AtWorker, Known, WorkedPort};
+use rest::{Notice, Rest};
 use side::{AtLoop, Crew, Side};
 use spread::Spread;
 use weir_host::error::{Result, SystemError};
-use weir_host::wait::{WaitPolicy, usable_cpus};
+use weir_host::wait::{WaitPolicy, Waiter, usable_cpus};
 
 /// Bound: free slots that a worker has for a port beside those that the port itself lends; while
 /// none is left frames wait in the rings.
@@ -53,6 +56,8 @@ pub(crate) struct Workers {
     crews: Vec<Crew>,
     /// How they wait, from their start on.
     wait: Arc<OnceLock<WaitPolicy>>,
+    /// How the loop waits for them; `None` where there are none.
+    rest: Option<Rest>,
 }
 
 impl Workers {
@@ -74,28 +79,63 @@ impl Workers {
         let crews = notices.into_iter().map(Crew::new).collect();
         let notes_flows = shares > ports.len();
         let wait = Arc::default();
-        let mut hiring = Hiring { crews, wait, intake, notes_flows, employed: 0 };
+        let for_loop = Arc::new(Notice::new()?);
+        let rest = Some(Rest::new(Arc::clone(&for_loop)));
+        let mut hiring = Hiring { crews, for_loop, wait, intake, notes_flows, employed: 0 };
         let mut loop_sides: Vec<Box<dyn Port>> = Vec::new();
         for given in ports {
-            let loop_side = hiring.employ(given)?;
-            loop_sides.push(loop_side);
+            loop_sides.push(hiring.employ(given));
         }
-        Ok((Self { crews: hiring.crews, wait: hiring.wait }, loop_sides))
+        Ok((Self { crews: hiring.crews, wait: hiring.wait, rest }, loop_sides))
     }
 
     /// Starts those that have not started, as threads that wait so; where they and the loop have
-    /// fewer processors than threads, none of them polls.
+    /// fewer processors than threads, none of them polls. Returns how the loop is to wait.
     ///
     /// # Errors
     /// When the system has no thread more.
-    pub fn start(&mut self, wait: WaitPolicy) -> Result<()> {
+    pub fn start(&mut self, wait: WaitPolicy) -> Result<WaitPolicy> {
+        if self.rest.is_none() {
+            return Ok(wait);
+        }
         let processors = usable_cpus().map_or(0, |usable| usable.len());
         let is_crowded = processors <= self.crews.len();
         let wait = if is_crowded { WaitPolicy::Block } else { wait };
         // They start once; those that take another's place wait the same.
         let wait = *self.wait.get_or_init(|| wait);
         let mut crews = self.crews.drain(..).enumerate();
-        crews.try_for_each(|(number, crew)| start(crew, format!("worker-{number}"), wait))
+        crews.try_for_each(|(number, crew)| start(crew, format!("worker-{number}"), wait))?;
+        Ok(wait)
+    }
+
+    /// Returns the descriptor by which they wake the loop.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        self.rest.as_ref().map(Rest::descriptor)
+    }
+
+    /// Returns when a wait of the loop from `now_ns` ends at the latest if the system wakes it in
+    /// time.
+    pub fn wakes_at(&self, waiter: &Waiter, now_ns: u64, deadline_ns: Option<u64>) -> u64 {
+        match &self.rest {
+            Some(rest) => rest.wakes_at(waiter, now_ns, deadline_ns),
+            None => waiter.wakes_at(now_ns, deadline_ns),
+        }
+    }
+
+    /// Has the loop wait, after a turn that found no work.
+    ///
+    /// # Errors
+    /// When the system refuses to wait.
+    pub fn wait(
+        &mut self,
+        waiter: &mut Waiter,
+        now_ns: u64,
+        deadline_ns: Option<u64>,
+    ) -> Result<u64> {
+        match &mut self.rest {
+            Some(rest) => rest.wait(waiter, now_ns, deadline_ns),
+            None => waiter.wait(now_ns, deadline_ns),
+        }
     }
 }
 
@@ -120,6 +160,8 @@ impl Given {
 /// The workers of a bridge, while they get their ports.
 struct Hiring {
     crews: Vec<Crew>,
+    /// Wakes the loop.
+    for_loop: Arc<Notice>,
     wait: Arc<OnceLock<WaitPolicy>>,
     intake: bool,
     notes_flows: bool,
@@ -129,12 +171,12 @@ struct Hiring {
 
 impl Hiring {
     /// Gives a port to workers; returns what the loop has of it.
-    fn employ(&mut self, given: Given) -> Result<Box<dyn Port>> {
+    fn employ(&mut self, given: Given) -> Box<dyn Port> {
         let Given { port, reopen, sharers } = given;
         let (facts, state) = (Facts::of(port.as_ref()), port.state());
         let known = Known { facts, state, sorter: port.sorter() };
         let Some(sharers) = sharers else {
-            return Ok(Box::new(self.employ_for(Part { known, port: Some(port), reopen })?));
+            return Box::new(self.employ_for(Part { known, port: Some(port), reopen }));
         };
         let (mut first, mut sides) = (Some(port), Vec::new());
         for share in 0..sharers.shares() {
@@ -145,19 +187,20 @@ impl Hiring {
                 // Its own thread opens it.
                 (part.known.facts.rings, part.known.state) = (1, PortState::Gone);
             }
-            sides.push(self.employ_for(part)?);
+            sides.push(self.employ_for(part));
         }
-        Ok(Box::new(Spread::new(sides)))
+        Box::new(Spread::new(sides))
     }
 
     /// Gives a port, or a share of one, to the worker whose turn it is.
-    fn employ_for(&mut self, part: Part) -> Result<WorkedPort> {
+    fn employ_for(&mut self, part: Part) -> WorkedPort {
         let Part { known, port, reopen } = part;
         let crew = self.employed % self.crews.len();
         self.employed += 1;
         let crew = &mut self.crews[crew];
+        let for_loop = Arc::clone(&self.for_loop);
         let Exchange { loop_ends, worker_ends, shared } =
-            Exchange::of(known.facts.clone(), known.state)?;
+            Exchange::of(known.facts.clone(), known.state, for_loop);
         let (requests, requested) = mpsc::channel();
         let (resting, notice) = (Resting::default(), crew.notice());
         let view = self.employed as u32;
@@ -170,7 +213,7 @@ impl Hiring {
         let side = Side::new(port, reopen, at_loop, self.intake);
         *resting.lock().unwrap_or_else(PoisonError::into_inner) = Some(side);
         crew.add(resting);
-        Ok(loop_side)
+        loop_side
     }
 }
 

@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, mpsc};
 
-use super::exchange::{Arrived, Facts, Notice, Resting, Shared, Task, WorkerEnds};
+use super::exchange::{Arrived, Facts, Resting, Shared, Task, WorkerEnds};
+use super::rest::{Notice, Rest};
 use super::spread::flow;
 use super::{BATCH, Reopen, SLOTS};
 use crate::pool::{FrameId, FramePool};
@@ -18,6 +19,7 @@ pub(super) struct Crew {
     resting: Vec<Resting>,
     sides: Vec<Side>,
     notice: Arc<Notice>,
+    rest: Rest,
 }
 
 /// How a worker reaches the loop, for one port.
@@ -66,7 +68,8 @@ pub(super) struct Side {
 
 impl Crew {
     pub fn new(notice: Arc<Notice>) -> Self {
-        Self { resting: Vec::new(), sides: Vec::new(), notice }
+        let rest = Rest::new(Arc::clone(&notice));
+        Self { resting: Vec::new(), sides: Vec::new(), notice, rest }
     }
 
     /// Returns what wakes it.
@@ -87,17 +90,12 @@ impl Crew {
         let mut descriptors = self.descriptors();
         let mut waiter = Waiter::new(wait, &descriptors);
         let mut now = monotonic_ns();
-        let mut was_idle = false;
         while !self.sides.iter().all(|side| side.is_over) {
-            if was_idle {
-                self.notice.take();
-            }
             let failed = waiter.has_failed();
             let mut worked = false;
             for side in &mut self.sides {
                 worked |= side.turn_or_fail(now, failed);
             }
-            was_idle = !worked;
             if worked {
                 waiter.worked(now);
                 now = monotonic_ns();
@@ -111,10 +109,14 @@ impl Crew {
                 }
             }
             let deadline = self.sides.iter().filter_map(|side| side.deadline(now)).min();
-            // The loop waits for no worker that sleeps.
+            if self.rest.is_short(&waiter, now, deadline) {
+                now = self.rest.wait(&mut waiter, now, deadline).unwrap_or_else(|_| monotonic_ns());
+                continue;
+            }
+            // The loop waits for no worker that sleeps until a frame wakes it.
             self.sides.iter().for_each(|side| side.look_is(Reached::All));
             let began = now;
-            now = waiter.wait(now, deadline).unwrap_or_else(|_| monotonic_ns());
+            now = self.rest.wait(&mut waiter, now, deadline).unwrap_or_else(|_| monotonic_ns());
             self.sides.iter().for_each(|side| side.look_is(Reached::Looked(began)));
         }
     }
@@ -122,7 +124,7 @@ impl Crew {
     fn descriptors(&self) -> Vec<RawFd> {
         let ports = self.sides.iter().filter_map(|side| side.port.as_ref());
         let ports = ports.flat_map(|port| port.descriptors());
-        ports.chain([self.notice.descriptor()]).collect()
+        ports.chain([self.rest.descriptor()]).collect()
     }
 }
 

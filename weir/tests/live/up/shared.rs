@@ -81,6 +81,15 @@ fn flows_are_shared() -> Outcome {
     }
     // The policy changes while all of them run.
     called(&scene, &["set", "link.rate=40 Mbit/s"])?;
+    called(&scene, &["set", "deployment.super_packets=whole"])?;
+    let in_force = |status: &Status| {
+        // The other way has no policy.
+        status.lanes[0].whole_trains == 2 && status.ports.iter().all(|port| port.workers == 2)
+    };
+    scene.await_status("what is in force is told", in_force)?;
+    let forwarder = scene.status()?.processes.map(|processes| processes.forwarder);
+    let name = format!("/proc/{}/comm", forwarder.unwrap_or_default());
+    assert_eq!(std::fs::read_to_string(name)?, "weir-forward\n");
     for Flow { stream, .. } in flows {
         stream.await_another()?;
         let found = stream.finish()?;
