@@ -58,16 +58,16 @@ fn path(folder: &Path, pair: &Pair, place: usize) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pairs::PAIRS;
+    use super::super::pairs::{FURTHER, PAIRS};
     use super::*;
     use std::collections::BTreeSet;
 
     #[test]
     fn each_record_has_a_file_of_its_own_that_a_shell_can_name() {
-        let paths =
-            PAIRS.iter().flat_map(|pair| [0, 1].map(|which| path("".as_ref(), pair, which)));
+        let all = PAIRS.iter().chain(&FURTHER);
+        let paths = all.flat_map(|pair| [0, 1].map(|which| path("".as_ref(), pair, which)));
         let names: BTreeSet<String> = paths.map(|path| path.display().to_string()).collect();
-        assert_eq!(names.len(), 2 * PAIRS.len());
+        assert_eq!(names.len(), 2 * (PAIRS.len() + FURTHER.len()));
         let first = "codel-to-fq-codel-20-mbit-s-60-ms-mix-0-6-0-1-0-then.rec";
         assert!(names.contains(first), "{names:?}");
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-.".contains(letter);

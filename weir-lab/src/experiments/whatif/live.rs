@@ -4,7 +4,8 @@
 //! follows from a small generator of its own for each application, so both policies of a pair meet
 //! the same users. Requests wait for responses, so how far a user comes depends on the policy.
 
-use super::pairs::{Mix, Pair};
+use super::pairs::{Mix, Others, Pair};
+use super::quic::{self, Identity};
 use crate::experiments::records;
 use socket2::SockRef;
 use std::io::{Read, Write};
@@ -32,6 +33,14 @@ pub const VIDEO: u16 = 9003;
 pub const VOICE: u16 = 9004;
 /// Of games.
 pub const GAME: u16 = 9005;
+/// Of downloads by BBR.
+pub const BBR: u16 = 9006;
+/// Of players with a buffer.
+pub const PLAYER: u16 = 9007;
+/// Of downloads by QUIC.
+pub const QUIC: u16 = 9008;
+/// Of pages by QUIC.
+pub const QUIC_WEB: u16 = 9009;
 
 /// Runs the traffic of a pair under a policy for so long, and returns a record of the link.
 ///
@@ -90,15 +99,25 @@ fn traffic(
     duration: Duration,
     is_over: &AtomicBool,
 ) -> Result<(), SystemError> {
-    let Mix { bulk, web, video, voice, game, .. } = pair.mix;
+    let Mix { bulk, web, video, voice, game, others } = pair.mix;
+    let Others { bbr, quic, quic_web, player } = others;
     let chunk = u64::from(pair.rate) * 125_000 / 5;
-    let tasks =
-        [(bulk, BULK, Task::Download), (web, WEB, Task::Pages), (video, VIDEO, Task::Film(chunk))];
+    let tasks = [
+        (bulk, BULK, Task::Download),
+        (web, WEB, Task::Pages),
+        (video, VIDEO, Task::Film(chunk)),
+        (bbr, BBR, Task::Download),
+        (player, PLAYER, Task::Player(chunk)),
+    ];
     let streams = packets(voice, VOICE, (172, 20)).chain(packets(game, GAME, (80, 16)));
     let listeners = tasks.into_iter().filter(|row| row.0 > 0).map(|(count, port, task)| {
-        Ok((count, port, task, listen(testbed, port, pair.congestion)?))
+        let congestion = if port == BBR { "bbr" } else { pair.congestion };
+        Ok((count, port, task, listen(testbed, port, congestion)?))
     });
     let listeners = listeners.collect::<Result<Vec<_>, SystemError>>()?;
+    let by_quic = [(quic, QUIC, quic::Task::Download), (quic_web, QUIC_WEB, quic::Task::Pages)];
+    let identity = Identity::new();
+    let identity = identity.map_err(|cause| SystemError::new("make a certificate", cause))?;
     let recorded = Instant::now() + duration;
     let end = recorded + TAIL;
     thread::scope(|scope| {
@@ -110,6 +129,18 @@ fn traffic(
             scope.spawn(move || serve(&listener, end));
             let user = move |number| client(testbed, (port, task, number), end);
             (0..count).for_each(|number| drop(scope.spawn(move || user(number))));
+        }
+        let identity = &identity;
+        for (count, port, task) in by_quic {
+            let address = SocketAddr::new(Host::Server.ip4(), port);
+            if let Some(socket) = bind(testbed, Host::Server, port).filter(|_| count > 0) {
+                scope.spawn(move || quic::serve(identity, socket, end));
+            }
+            for number in 0..count {
+                let of = (task, seed(port, number));
+                let Some(socket) = bind(testbed, Host::Client, 0) else { continue };
+                scope.spawn(move || quic::fetch(identity, (socket, address), of, end));
+            }
         }
         for (own, length, pace) in streams {
             scope.spawn(move || stream(testbed, own, (length, pace), end));
@@ -148,13 +179,26 @@ enum Task {
     Pages,
     /// So many bytes each second, on one connection.
     Film(u64),
+    /// So many bytes for each second of film, on one connection, whenever there is room for them.
+    Player(u64),
 }
 
 /// Runs the client with this number.
 fn client(testbed: &Testbed, (port, task, number): (u16, Task, u8), end: Instant) {
-    let seed = u64::from(port) * 64 + u64::from(number);
+    let draw = seed(port, number);
     // A client whose network is gone ends.
-    drop(testbed.client.run(|| fetch(port, task, (seed, end))));
+    drop(testbed.client.run(|| fetch(port, task, (draw, end))));
+}
+
+/// Returns the first draw of a client.
+fn seed(port: u16, number: u8) -> u64 {
+    u64::from(port) * 64 + u64::from(number)
+}
+
+/// Returns a socket for datagrams at a port of a host.
+fn bind(testbed: &Testbed, host: Host, port: u16) -> Option<UdpSocket> {
+    let network = if host == Host::Server { &testbed.server } else { &testbed.client };
+    network.run(|| UdpSocket::bind((host.ip4(), port))).ok()?.ok()
 }
 
 /// Serves each connection on a thread of its own: a request says how long its response is.
@@ -210,20 +254,43 @@ fn fetch(port: u16, task: Task, (seed, end): (u64, Instant)) -> Option<()> {
             }
             Some(())
         }
+        Task::Player(chunk) => play(&mut connect()?, chunk, end),
         Task::Pages => {
             while Instant::now() < end {
-                thread::sleep(Duration::from_millis(200 + next(&mut draw) % 600));
+                thread::sleep(pause(&mut draw));
                 let mut stream = connect()?;
                 for _ in 0..OBJECTS {
-                    // From 4 to 128 KB, small ones more often.
-                    let size = 4_000 << (next(&mut draw) % 6);
-                    object(&mut stream, size, end)?;
-                    thread::sleep(Duration::from_millis(30));
+                    object(&mut stream, size(next(&mut draw)), end)?;
+                    thread::sleep(GAP);
                 }
             }
             Some(())
         }
     }
+}
+
+/// Fetches a film, a second of it at a time, and shows it from its first second on.
+fn play(stream: &mut TcpStream, chunk: u64, end: Instant) -> Option<()> {
+    // The instant at which all that is there has been shown.
+    let mut shown = None;
+    while Instant::now() < end {
+        object(stream, chunk, end)?;
+        let now = Instant::now();
+        let until = shown.map_or(now, |until| now.max(until)) + SECOND;
+        shown = Some(until);
+        thread::sleep((until + SECOND).saturating_duration_since(now + BUFFER));
+    }
+    Some(())
+}
+
+/// Returns how long a reader looks at a page.
+pub(super) fn pause(draw: &mut u64) -> Duration {
+    Duration::from_millis(200 + next(draw) % 600)
+}
+
+/// Returns the bytes of an object of a page: from 4 to 128 KB, small ones more often.
+pub(super) fn size(drawn: u64) -> u64 {
+    4_000 << (drawn % 6)
 }
 
 /// Fetches one object.
@@ -249,9 +316,8 @@ fn stream(
     (length, pace): (usize, Duration),
     end: Instant,
 ) -> Option<()> {
-    let bind = |host: Host| UdpSocket::bind((host.ip4(), port));
-    let _listening = testbed.client.run(|| bind(Host::Client)).ok()?.ok()?;
-    let socket = testbed.server.run(|| bind(Host::Server)).ok()?.ok()?;
+    let _listening = bind(testbed, Host::Client, port)?;
+    let socket = bind(testbed, Host::Server, port)?;
     socket.connect((Host::Client.ip4(), port)).ok()?;
     let (packet, mut due) = (vec![0; length], Instant::now());
     while due < end {
@@ -263,7 +329,7 @@ fn stream(
 }
 
 /// Returns the next number of a linear congruence, with the constants of MMIX.
-fn next(state: &mut u64) -> u64 {
+pub(super) fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 33
 }
@@ -275,6 +341,14 @@ const FAST: &str = "[link]\nrate = \"1 Gbit/s\"\nscheduler = \"fifo\"\n\n[class.
 const TAIL: Duration = Duration::from_millis(500);
 /// A connection that says nothing for so long is given up.
 const IDLE_MAX: Duration = Duration::from_secs(4);
-const OBJECTS: u32 = 4;
-const REQUEST: usize = 400;
-const BLOCK: usize = 64 << 10;
+const SECOND: Duration = Duration::from_secs(1);
+/// The film that a player holds at most.
+const BUFFER: Duration = Duration::from_secs(3);
+/// Objects of a page.
+pub(super) const OBJECTS: u32 = 4;
+/// From one object to the next.
+pub(super) const GAP: Duration = Duration::from_millis(30);
+/// Bytes of a request.
+pub(super) const REQUEST: usize = 400;
+/// Bytes that are written or read at once.
+pub(super) const BLOCK: usize = 64 << 10;

@@ -8,11 +8,12 @@
 mod kept;
 mod live;
 mod pairs;
+mod quic;
 
 use super::{Experiment, Own};
 use crate::rows::{Options as Wanted, Row, Rows};
 use live::DOWN;
-use pairs::{PAIRS, Pair};
+use pairs::{FURTHER, PAIRS, Pair};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -29,7 +30,7 @@ use weir_trace::record::{Fate, RecordReader, Step};
 /// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "whatif",
-    summary: "forecasts for another policy from a record, beside the live truth of 24 pairs",
+    summary: "forecasts for another policy from a record, beside the live truth of 38 pairs",
     measure: None,
     own: Some(Own { keeps_records: true, ..Own::live(run) }),
 };
@@ -43,6 +44,8 @@ const JUDGED: [(Measure, &str, f64); 3] = [
 /// The least part of true values within the error bar.
 const WITHIN: f64 = 0.8;
 const REPLICATIONS: usize = 3;
+/// The beginning of the rows that sum up the second list.
+const FURTHER_NAME: &str = "BBR, QUIC, players: ";
 
 /// A figure of an application in a pair: the truth, and what was said before.
 #[derive(Clone, Debug)]
@@ -59,18 +62,25 @@ struct Point {
 type Figures = BTreeMap<(String, Measure), f64>;
 
 fn run(rows: &mut Rows<'_>) -> Result<(), String> {
+    judge(rows, &PAIRS, "")?;
+    judge(rows, &FURTHER, FURTHER_NAME)
+}
+
+/// Judges the pairs of a list, whose summary has this name.
+fn judge(rows: &mut Rows<'_>, pairs: &[Pair], list: &str) -> Result<(), String> {
     let mut points = Vec::new();
-    for pair in PAIRS {
+    for pair in pairs {
         let name = pair.name();
         rows.measure(&name, |options| {
-            let found = points_of(&pair, options)?;
+            let found = points_of(pair, options)?;
             let shown: Vec<Row> = found.iter().map(|point| point.row(&name)).collect();
             points.extend(found);
             Ok::<_, String>(shown)
         })?;
     }
     if !points.is_empty() {
-        rows.extend(summary(&points));
+        let named = |row: Row| Row { subject: format!("{list}{}", row.subject), ..row };
+        rows.extend(summary(&points).into_iter().map(named));
     }
     Ok(())
 }

@@ -125,7 +125,6 @@ pub const PAIRS: [Pair; 24] = {
 };
 
 /// The second list.
-#[cfg_attr(not(test), allow(dead_code, reason = "its senders come with the next commit"))]
 pub const FURTHER: [Pair; 14] = {
     use Policy::*;
     [
