@@ -6,7 +6,7 @@ use super::super::sketch::{inline, quoted, rate_value};
 use super::super::words::{Word, Words, bad_value, number};
 use super::draft::{Accepts, Draft, EthernetType, Mark};
 use super::units::{base0, handle, kernel_burst, rate, size};
-use super::{A_HANDLE, ARRIVING, HOOKS, Handle, basic, short};
+use super::{A_HANDLE, ARRIVING, HOOKS, Handle, basic, pedit, short};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_core::classify::FlagTest;
 use weir_core::packet::MacAddress;
@@ -182,6 +182,8 @@ fn tail_word(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Opt
         }
         "police" => police(words, draft, reading)?,
         "action" | "actions" if words.accept("police") => police(words, draft, reading)?,
+        "action" | "actions" if words.accept("pedit") => pedit::read(words, draft, reading)?,
+        "action" | "actions" if words.accept("csum") => pedit::checksums(words, reading)?,
         "action" | "actions" => {
             let action = words.take().map_or_else(String::new, |word| word.text);
             if !["ok", "pass"].contains(&action.as_str()) {

@@ -9,6 +9,7 @@ use super::Handle;
 use super::selector::{Lowered, Selector};
 use super::tables::Links;
 use super::units::base0;
+use weir_core::packet::Dscp;
 
 /// The conditions of a filter and what becomes of its packets.
 #[derive(Clone)]
@@ -25,6 +26,8 @@ pub(super) struct Draft {
     pub tos: Option<(u8, u8)>,
     pub target: Option<Handle>,
     pub police: Option<String>,
+    /// The code point that its packets get.
+    pub set_dscp: Option<Dscp>,
     pub parent: Option<Handle>,
     pub prio: Option<u32>,
     /// The number after `handle`, which `fw` compares with the mark.
@@ -78,6 +81,7 @@ impl Draft {
         let accepts = Accepts::All;
         let (selector, links, keys, tos, target, police) = Default::default();
         let (parent, prio, handle, mark, message, kind) = Default::default();
+        let set_dscp = None;
         Self {
             line,
             accepts,
@@ -88,6 +92,7 @@ impl Draft {
             tos,
             target,
             police,
+            set_dscp,
             parent,
             prio,
             handle,
@@ -158,6 +163,8 @@ impl Draft {
         for rule in &mut rules {
             rule.extend(self.tags());
             rule.extend(self.mark.map(Mark::key));
+            let dscp = self.set_dscp.map(|dscp| ("set_dscp", quoted(&dscp.to_string())));
+            rule.extend(dscp);
             rule.extend(self.police.clone().map(|police| ("police", police)));
         }
         Some(rules)

@@ -190,6 +190,7 @@ fn change(known: &mut Attached, draft: Draft, act: Act, reading: &mut Reading) -
     if draft.kind == "u32" || draft.kind == "fw" {
         old.target = draft.target.or(old.target);
         old.police = draft.police.or(old.police.take());
+        old.set_dscp = draft.set_dscp.or(old.set_dscp);
         return Some(());
     }
     let target = draft.target.or(old.target);
