@@ -106,6 +106,11 @@ impl Params {
         self.0.iter().find(|row| row.0 == name).map(|row| row.1)
     }
 
+    /// Returns whether each parameter has its default.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns all values written.
     pub fn iter(&self) -> impl Iterator<Item = &(&'static str, Value)> {
         self.0.iter()

@@ -1,9 +1,10 @@
 """Compares the decisions of Linux's qdiscs with Weir's, packet by packet.
 
-    decisions.py DIR WEIR [--again] [CASE...]
+    decisions.py DIR WEIR [--again] [--spread N] [CASE...]
 
 DIR is what ../build.sh made, WEIR the program; with `--again` only Weir runs, beside what the kernel
-did in the run before. Each case is a tc script and packets with their times.
+did in the run before. With `--spread N` the kernel runs each case N times, each with random numbers of its
+own, and Weir with N seeds; drops and marks of all are printed, and no goal counts. Each case is a tc script and packets with their times.
 The kernel runs it in an emulated machine whose clock counts instructions; Weir reads the same script
 with `weir import tc` and replays the same packets, at the times at which the kernel was given them,
 with `weir replay`. Prints for each case the part of places in the order of departures that hold a
@@ -20,7 +21,7 @@ import statistics
 import struct
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -78,6 +79,12 @@ class Case:
     kernel: str = ""
     # What is replaced in the policy: texts and their replacements.
     policy: tuple = ()
+    # Which of several runs it is.
+    run: int = 0
+
+    def label(self):
+        """The name of the run."""
+        return f"{self.name}@{self.run}" if self.run else self.name
 
     def slowed(self):
         """The script with lower rates and longer times."""
@@ -85,7 +92,7 @@ class Case:
         rate = lambda found: f"{int(found[1]) * units[found[2]] // self.slow}bit"
         script = re.sub(r"\b(\d+)([km]bit)\b", rate, self.script)
         times = lambda found: f"{found[1]} {int(found[2]) * self.slow}ms"
-        return re.sub(r"\b(d|target|interval|rtt) (\d+)ms\b", times, script)
+        return re.sub(r"\b(d|target|interval|rtt|refill_delay|ce_threshold) (\d+)ms\b", times, script)
 
 
 def by_port(handle, *classes):
@@ -164,6 +171,31 @@ def cakes(on_and_off, sparse):
         of("below-htb", below, six(7e5), slow=50, **shapes),
         # Whom BLUE hits is drawn at random.
         of("full", shaped.format("besteffort flows memlimit 100kb"), hungry, **shapes | {"places": None}),
+    ]
+
+
+def fqs(on_and_off, sparse):
+    """Linux's fq: turns on a device with a line, and flows with a largest rate on one that takes no time, on one with
+    a line, and below a band. Hashes do not collide."""
+    fq = "fq {} refill_delay 40ms orphan_mask 65535 {}"
+    root = lambda limits, more="": f"qdisc add dev v0 root handle 1: {fq.format(limits, more)}\n"
+    wide = "limit 60000 flow_limit 60000"
+    five = lambda rate, first=5001: [Flow(p, rate, MIXED) for p in range(first, first + 5)]
+    band = "qdisc add dev v0 root handle 1: prio bands 3\n" + by_port("1:", "1:1", "1:3", "1:2", "1:2", "1:2")
+    band += f"qdisc add dev v0 parent 1:2 handle 30: {fq.format(wide, 'maxrate 500kbit low_rate_threshold 100kbit')}\n"
+    of = lambda name, script, flows, **more: Case(f"fq-{name}", script, flows, **{"places": 0.999, "seconds": 8} | more)
+    return [
+        of("turns", root(wide), five(7e5)),
+        of("sparse", root(wide), sparse),
+        of("returns", root(wide), on_and_off),
+        of("limits", root("limit 300 flow_limit 100"), five(8e5), drops=0.01),
+        of("marks", root(wide, "ce_threshold 20ms"), five(7e5, 6001), marks=0.01),
+        # The kernel counts `refill_delay` in ticks of 4 ms.
+        of("paced", root(wide, "maxrate 600kbit low_rate_threshold 100kbit"), five(7e5), shapes=True, places=0.998),
+        of("paced-low", root(wide, "maxrate 500kbit low_rate_threshold 550kbit"), five(6e5), shapes=True),
+        of("paced-line", root(wide, "maxrate 900kbit low_rate_threshold 100kbit"), five(1e6)),
+        of("paced-returns", root(wide, "maxrate 1500kbit low_rate_threshold 100kbit"), on_and_off),
+        of("paced-below", band, [Flow(5001, 4e5, (200,)), Flow(5002, 1.5e6, MIXED), *(Flow(p, 6e5, MIXED) for p in (5003, 5004, 5005))]),
     ]
 
 
@@ -342,6 +374,7 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
         Case("sfq", sfq, [Flow(p, 8e5, MIXED) for p in range(5001, 5006)]),
         Case("fq-codel", fair, [*(Flow(p, 7e5, MIXED) for p in range(5001, 5006)), Flow(5001, 6e6, stop=0.3)], places=0.999),
         *cakes(on_and_off, sparse),
+        *fqs(on_and_off, sparse),
         Case("red", red, two(1.8e6, lengths=(1014,)), places=None, drops=0.01, seconds=120, slow=1),
         Case("codel", codel, two(1.7e6, lengths=(1014,)), seconds=60),
         # Bursts, and a trickle that finds the queue empty while the average is still high. Linux starts a
@@ -384,7 +417,7 @@ def boot(folder, chosen):
     guest = folder / "ird"
     subprocess.run(["gcc", "-O2", "-Wall", "-static", "-o", guest / "bin/paced", HERE / "paced.c"], check=True)
     modules = next((folder / "unpacked/lib/modules").glob("*/kernel"))
-    for name in ("sch_hfsc", "sch_tbf", "sch_codel", "sch_pie", "sch_fq_codel", "sch_ets", "sch_choke", "sch_fq_pie", "sch_sfb", "sch_cake", "sch_gred", "sch_ingress"):
+    for name in ("sch_hfsc", "sch_tbf", "sch_codel", "sch_pie", "sch_fq_codel", "sch_ets", "sch_choke", "sch_fq_pie", "sch_sfb", "sch_cake", "sch_fq", "sch_gred", "sch_ingress"):
         for module in modules.rglob(f"{name}.ko"):
             shutil.copy(module, guest / "mod")
     shutil.copy(folder / "line/line.ko", guest / "mod")
@@ -394,7 +427,7 @@ def boot(folder, chosen):
     shutil.rmtree(scripts, ignore_errors=True)
     scripts.mkdir()
     for number, case in enumerate(chosen):
-        base = scripts / f"{number:02}-{case.name}"
+        base = scripts / f"{number:02}-{case.label()}"
         base.with_suffix(".tc").write_text(case.kernel + case.slowed())
         base.with_suffix(".rate").write_text(str(0 if case.shapes else LINE // case.slow))
         rows = arrivals(case)
@@ -538,10 +571,38 @@ def compare(case, rows, kernel, ours):
     return not missed
 
 
+def counts(rows, left):
+    """Drops and marks of a run; `left` has the numbers of packets that left, and their classes."""
+    return len(rows) - len(left), sum(rows[n][3] & 3 != 3 and tos & 3 == 3 for n, tos in left)
+
+
+def spread(folder, weir, chosen, runs):
+    """Prints what chance does to each case: drops and marks of the kernel and of Weir, run by run."""
+    idle, *others = chosen
+    boot(folder, [idle] + [replace(case, run=run) for case in others for run in range(1, runs + 1)])
+    found = read_console((folder / CONSOLE).read_text())
+    for case in others:
+        rows, sums = arrivals(case), ([], [])
+        for run in range(1, runs + 1):
+            kernel = found[replace(case, run=run).label()]
+            sums[0].append(counts(rows, [(n, tos) for n, (_, departed, tos) in enumerate(kernel) if departed >= 0]))
+            plain = tuple(pair for pair in case.policy if pair[0] != "[link]")
+            seeded = replace(case, policy=(*plain, ("[link]", f"[link]\nseed = {run + 1}")))
+            ours = run_weir(weir, seeded, rows, [offered for offered, *_ in kernel], folder)
+            sums[1].append(counts(rows, [(n, tos) for n, _, tos in ours]))
+        for who, rows in zip(("kernel", "weir"), sums):
+            drops, marks = zip(*rows)
+            print(f"{case.name:<16} {who:<7} drops {min(drops)} to {max(drops)} {drops}, marks {min(marks)} to {max(marks)} {marks}", flush=True)
+
+
 def main():
     folder, weir, *names = sys.argv[1:]
     folder = Path(folder).resolve()
     again = "--again" in names
+    if "--spread" in names:
+        at = names.index("--spread")
+        runs, names = int(names[at + 1]), names[:at] + names[at + 2 :]
+        return spread(folder, weir, [case for case in cases() if case.name in names or case.name == "idle"], runs)
     names = [name for name in names if name != "--again"]
     chosen = [case for case in cases() if not names or case.name in names or case.name == "idle"]
     if not again:

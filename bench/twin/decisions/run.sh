@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh [--again] [CASE...]: compares the decisions of Linux's qdiscs with Weir's. The packages are kept in
+# run.sh [--again] [--spread N] [CASE...]: compares the decisions of Linux's qdiscs with Weir's. The packages are kept in
 # WEIR_TC_TWIN, by default target/twin; WEIR names a program that is there already.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

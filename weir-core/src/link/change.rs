@@ -311,7 +311,7 @@ impl<S: Discipline> Link<S> {
         }
         self.scheduler.offered(self.at(now), leaf);
         let was_empty = self.queues.push(leaf, &entry);
-        self.queued(now, leaf, &entry, was_empty);
+        self.appended(now, leaf, &entry, was_empty);
     }
 }
 

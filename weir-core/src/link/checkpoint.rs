@@ -98,8 +98,11 @@ impl<S: Discipline> Link<S> {
         }
         let all = || (0..leaves as u32).map(LeafId);
         let heads: Vec<Option<Head>> = all().map(|leaf| self.queues.head(leaf)).collect();
-        let packets: Vec<u32> =
-            all().map(|leaf| self.queues.backlog(leaf).packets as u32).collect();
+        // A held leaf is empty for the scheduler.
+        let seen = |leaf| {
+            if self.queues.is_held(leaf) { 0 } else { self.queues.backlog(leaf).packets as u32 }
+        };
+        let packets: Vec<u32> = all().map(seen).collect();
         let arrived = heads.iter().flatten().all(|head| head.arrived <= self.now);
         let waiting = Waiting { now: self.at(self.now), heads: &heads, packets: &packets };
         let agrees = arrived && self.scheduler.agrees(&waiting);

@@ -390,7 +390,9 @@ impl<S: Discipline> Link<S> {
         if self.queues.backlog(leaf).packets == 0 {
             return;
         }
-        self.leave(now, leaf);
+        if !self.queues.is_held(leaf) {
+            self.leave(now, leaf);
+        }
         let taken = waiting.len() + self.queues.backlog(leaf).packets as usize;
         self.queues.empty(leaf, |entry| waiting.push(entry));
         assert_eq!(waiting.len(), taken, "all packets of the leaf are taken out");
@@ -402,7 +404,7 @@ impl<S: Discipline> Link<S> {
     }
 
     /// Notifies the scheduler that no packet waits in `leaf`, in which some do.
-    fn leave(&mut self, now: Instant, leaf: LeafId) {
+    pub(super) fn leave(&mut self, now: Instant, leaf: LeafId) {
         if S::CALLS.per_packet {
             for _ in 1..self.queues.backlog(leaf).packets {
                 self.scheduler.head_changed(self.at(now), leaf, self.queues.head(leaf));
@@ -412,7 +414,7 @@ impl<S: Discipline> Link<S> {
     }
 
     /// Notifies the scheduler again of the packets of `leaf`.
-    fn rejoin(&mut self, now: Instant, leaf: LeafId) {
+    pub(super) fn rejoin(&mut self, now: Instant, leaf: LeafId) {
         let Some(head) = self.queues.head(leaf) else { return };
         self.scheduler.enqueued(self.at(now), leaf, head);
         if S::CALLS.per_packet {

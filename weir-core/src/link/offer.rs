@@ -69,6 +69,27 @@ impl<S: Discipline> Link<S> {
         }
     }
 
+    /// Notifies the scheduler that a packet was appended to `leaf`, unless that is held on.
+    #[inline]
+    pub(super) fn appended(
+        &mut self,
+        now: Instant,
+        leaf: LeafId,
+        entry: &QueueEntry,
+        was_empty: bool,
+    ) {
+        if self.queues.is_held(leaf) {
+            if self.queues.may_end_hold(leaf) {
+                self.end_hold(now, leaf);
+            }
+            return;
+        }
+        self.queued(now, leaf, entry, was_empty);
+        if let Some(until) = self.queues.unready_until(leaf) {
+            self.hold(now, leaf, until);
+        }
+    }
+
     /// Returns whether the police let the packet of `entry` pass, marked or not.
     #[inline(never)]
     fn passes_police(
@@ -140,7 +161,7 @@ impl<S: Discipline> Link<S> {
             }
         }
         let was_empty = self.queues.push(leaf, &entry);
-        self.queued(now, leaf, &entry, was_empty && !evicted);
+        self.appended(now, leaf, &entry, was_empty && !evicted);
         if let Some(redundant) = self.queues.drop_redundant(leaf) {
             self.dropped_behind(now, leaf, &redundant, DropReason::Redundant);
         }

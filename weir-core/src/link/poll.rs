@@ -18,7 +18,8 @@ impl<S: Discipline> Link<S> {
             self.due = ready_at;
             return Poll::At(ready_at);
         }
-        // Terminates: each further round drops a packet.
+        self.end_holds(now);
+        // Terminates: each further round drops a packet or holds a leaf.
         while self.queues.packets() > 0 {
             match self.scheduler.select(self.at(now)) {
                 Selection::Leaf(leaf) => {
@@ -40,14 +41,21 @@ impl<S: Discipline> Link<S> {
                     self.due = self.wait_until(now, self.instant(instant));
                     return Poll::At(self.due);
                 }
-                Selection::Idle => panic!("packets wait, but the scheduler knows of none"),
+                Selection::Idle => {
+                    let (until, _) = self
+                        .queues
+                        .first_hold()
+                        .expect("packets wait that are not held, but the scheduler knows of none");
+                    self.due = self.wait_until(now, until);
+                    return Poll::At(self.due);
+                }
             }
         }
         Poll::Idle
     }
 
     /// Returns when to poll again, if the scheduler said at `now` that nothing may leave before
-    /// `instant`.
+    /// `instant`, or no leaf that is not held has a packet and a hold ends then.
     #[inline(always)]
     fn wait_until(&self, now: Instant, instant: Instant) -> Instant {
         // The end of time has no later instant: a packet not sent by then is never sent.
@@ -55,7 +63,37 @@ impl<S: Discipline> Link<S> {
         assert!(is_later, "a scheduler returns a later instant than now");
         // Only a scheduler with completions is also polled when a packet has left the wire.
         let left = self.leaving.front().filter(|_| S::CALLS.completions);
-        left.map_or(instant, |row| instant.min(row.0))
+        let instant = left.map_or(instant, |row| instant.min(row.0));
+        self.queues.first_hold().map_or(instant, |(until, _)| instant.min(until))
+    }
+
+    /// Gives the leaves back to the scheduler of which a packet may leave at `now`.
+    #[inline(always)]
+    fn end_holds(&mut self, now: Instant) {
+        while let Some((until, leaf)) = self.queues.first_hold()
+            && until <= now
+        {
+            self.end_hold(now, leaf);
+        }
+    }
+
+    /// Gives a leaf back to the scheduler, if a packet may leave at `now`.
+    #[inline(never)]
+    pub(super) fn end_hold(&mut self, now: Instant, leaf: LeafId) {
+        if !self.queues.end_hold(now, leaf) {
+            return;
+        }
+        self.rejoin(now, leaf);
+        if let Some(explainer) = &mut self.explainer {
+            explainer.first(now, leaf, self.line.ready_at());
+        }
+    }
+
+    /// Takes a leaf, which is backlogged, from the scheduler until an instant.
+    #[inline(never)]
+    pub(super) fn hold(&mut self, now: Instant, leaf: LeafId, until: Instant) {
+        self.leave(now, leaf);
+        self.queues.hold(leaf, until);
     }
 
     /// Hands out the first packet of `leaf`, which was selected, unless its dropper drops it.
@@ -67,7 +105,7 @@ impl<S: Discipline> Link<S> {
         self.release_by_dropper(now, leaf)
     }
 
-    /// Hands out or drops the first packet of `leaf`, as its dropper decides or has decided.
+    /// Hands out, drops or holds the first packet of `leaf`, as its dropper decides or has decided.
     #[inline(never)]
     fn release_by_dropper(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
         if !self.stays_first(now, leaf) {
@@ -77,14 +115,21 @@ impl<S: Discipline> Link<S> {
         let (entry, next) = self.queues.send(leaf);
         let departure = self.depart(now, leaf, &entry, next);
         self.queues.check_emptied(now, leaf);
+        if let Some(until) = self.queues.unready_until(leaf) {
+            self.hold(now, leaf, until);
+        }
         Some(departure)
     }
 
     /// Lets the dropper of `leaf` decide about its first packet, unless it has already; returns
-    /// false if the packet is dropped.
+    /// false if the packet is dropped, or may not leave yet.
     fn stays_first(&mut self, now: Instant, leaf: LeafId) -> bool {
         if self.looked_at == Some(leaf) {
             return true;
+        }
+        if let Some(until) = self.queues.choose_first(now, leaf) {
+            self.hold(now, leaf, until);
+            return false;
         }
         match self.queues.release(now, leaf) {
             Release::Send => {}

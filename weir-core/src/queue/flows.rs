@@ -1,6 +1,7 @@
 //! Flow queues in one leaf: a queue for each value of a hash, and whose turn it is [rfc8290 §4.1,
 //! §4.2]. The turns are those of newcomers before others, those of a ring, those of hosts and then
-//! of the flows of a host, or those of tins and then of the flows of a tin.
+//! of the flows of a host, those of tins and then of the flows of a tin, or those of paced flows,
+//! of which none may be due yet.
 //!
 //! Below a scheduler that looks at first packets, the leaf's first packet is chosen when the one
 //! before it leaves or is dropped, and stays first, so the head that the scheduler has seen stays
@@ -16,19 +17,21 @@
 //! is that of its chain plus, if the leaf's first packet is its own, that packet.
 
 mod acks;
+mod hash;
 
 pub(super) use acks::AckFilter;
+pub(super) use hash::{FlowHash, UNKNOWN_FLOW};
 
 use super::hosts::{HOSTS_MAX, HostAccounts, Hosts, HostsPlan, LateHosts};
+use super::paced::{Paced, PacedPacket, PacedPlan};
 use super::pair::{Pair, PairPlan};
 use super::ring::{Ring, RingPlan};
 use super::store::{NONE, Slot};
 use super::tins::{LateTins, Tins, TinsPlan};
-use super::{Candidate, Limit, Release};
+use super::{Candidate, Entry, Limit, Release};
 use crate::account::Count;
 use crate::order::rounds::{Rounds, Rules};
 use crate::packet::Host;
-use crate::random::Random;
 use crate::state::{Reader, State, StateError, Writer, state};
 use crate::units::{Bytes, Duration, Instant};
 use acks::Acks;
@@ -84,6 +87,8 @@ pub(super) enum Order {
     Tins(TinsPlan),
     /// Two queues, told apart by the traffic class; nothing is dropped beyond the limit.
     Pair(PairPlan),
+    /// Newcomers before others, each flow at its rate at most; nothing is dropped beyond the limit.
+    Paced(PacedPlan),
 }
 
 impl Order {
@@ -103,6 +108,7 @@ enum Turns {
     Hosts(LateHosts),
     Tins(LateTins),
     Pair(Pair),
+    Paced(Paced),
 }
 
 /// The packets of one flow in a leaf.
@@ -140,11 +146,6 @@ pub enum Surplus {
     /// The first packet of a flow, by its number, other than the leaf's first.
     Behind(u32),
 }
-
-/// Hashes a flow to a number of 16 bits, evenly for a random seed. The hash is the same for all
-/// leaves, so that a flow keeps its number when leaves are added or removed.
-#[derive(Clone, Copy)]
-pub(super) struct FlowHash(u64);
 
 impl FlowQueues {
     pub(super) fn new(room: Room) -> Self {
@@ -219,6 +220,7 @@ impl FlowQueues {
                 tins.at(entry.arrived);
                 tins.join(number, entry.charged, self.flows[number as usize].bytes);
             }
+            Turns::Paced(paced) => paced.join(number, paced_packet(&entry)),
             _ if number == 0 => {}
             Turns::Rounds(rounds) => rounds.join(number),
             Turns::Ring(ring) => ring.join(number),
@@ -234,7 +236,7 @@ impl FlowQueues {
         let number = match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().number(flows, host, flow),
             Turns::Tins(tins) => tins.tables().number(flows, (host, flow), traffic_class),
-            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => return None,
+            _ => return None,
         };
         // There are fewer flows than labels have numbers.
         Some(number as u16)
@@ -249,7 +251,7 @@ impl FlowQueues {
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().begin(&mut self.flows),
             Turns::Tins(tins) => tins.tables().begin(&mut self.flows),
-            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
+            _ => {}
         }
     }
 
@@ -267,8 +269,10 @@ impl FlowQueues {
     /// Records that time passed, before a choice.
     #[inline]
     pub(super) fn at(&mut self, now: Instant) {
-        if let Turns::Tins(tins) = &mut self.turns {
-            tins.tables().at(now);
+        match &mut self.turns {
+            Turns::Tins(tins) => tins.tables().at(now),
+            Turns::Paced(paced) => paced.at(now),
+            _ => {}
         }
     }
 
@@ -308,6 +312,36 @@ impl FlowQueues {
         self.chosen.is_some()
     }
 
+    /// Returns until when none of the packets may leave that were looked through in vain.
+    #[inline]
+    pub(super) fn not_before(&self) -> Option<Instant> {
+        match &self.turns {
+            Turns::Paced(paced) if self.chosen.is_none() => paced.not_before(),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a packet that joined may change when a packet may leave.
+    pub(super) fn has_turns(&self) -> bool {
+        match &self.turns {
+            Turns::Paced(paced) => paced.has_turns() || self.flows[0].head != NONE,
+            _ => true,
+        }
+    }
+
+    /// Returns whether the leaf's first packet is chosen when the one before it left.
+    pub(super) const fn chooses_early(&self) -> bool {
+        !self.late
+    }
+
+    /// Returns the bands of paced flows.
+    pub(super) fn paced(&self) -> Option<&Paced> {
+        match &self.turns {
+            Turns::Paced(paced) => Some(paced),
+            _ => None,
+        }
+    }
+
     /// As [`FlowQueues::choose`], unless that is done when the leaf is selected.
     #[inline]
     pub(super) fn choose_early(&mut self, slots: &mut [Slot]) -> u32 {
@@ -315,7 +349,7 @@ impl FlowQueues {
     }
 
     /// Takes the packet that becomes the leaf's first out of its flow's chain; returns its slot,
-    /// [`NONE`] if none waits.
+    /// [`NONE`] if none waits, or none may leave before [`FlowQueues::not_before`].
     #[inline]
     pub(super) fn choose(&mut self, slots: &mut [Slot]) -> u32 {
         // As below classes of Linux, an empty leaf is not searched, so its flows stay listed.
@@ -336,6 +370,13 @@ impl FlowQueues {
             Turns::Hosts(hosts) => hosts.tables().choose(flows),
             Turns::Tins(tins) => tins.tables().choose(flows),
             Turns::Pair(pair) => pair.choose(|flow| flows[flow as usize].head != NONE),
+            Turns::Paced(paced) => {
+                let first = |flow: u32| slots.get(flows[flow as usize].head as usize);
+                match paced.choose(|flow| first(flow).map(|slot| paced_packet(&slot.entry))) {
+                    None => return NONE,
+                    chosen => chosen,
+                }
+            }
         };
         self.make_first(slots, chosen.expect("a flow that holds packets is listed"))
     }
@@ -372,7 +413,7 @@ impl FlowQueues {
             Turns::Ring(_) => {}
             Turns::Hosts(hosts) => hosts.clear(&mut self.flows),
             // Linux looks at no flow while no packet waits.
-            Turns::Tins(_) => {}
+            Turns::Tins(_) | Turns::Paced(_) => {}
             Turns::Pair(pair) => pair.clear(),
         }
     }
@@ -382,8 +423,8 @@ impl FlowQueues {
     pub(super) fn sent(&mut self, charged: u32) {
         match &mut self.turns {
             Turns::Rounds(rounds) => rounds.charge(self.first, u64::from(charged)),
-            // It is charged when the packet is chosen.
-            Turns::Ring(_) => {}
+            // They are charged when the packet is chosen.
+            Turns::Ring(_) | Turns::Paced(_) => {}
             Turns::Hosts(hosts) => hosts.tables().left(self.first, charged, true),
             Turns::Tins(tins) => tins.tables().sent(self.first, charged),
             Turns::Pair(pair) => {
@@ -399,7 +440,7 @@ impl FlowQueues {
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().left(self.first, charged, false),
             Turns::Tins(tins) => tins.tables().dropped(self.first),
-            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
+            _ => {}
         }
         self.forget_first(charged);
     }
@@ -430,7 +471,7 @@ impl FlowQueues {
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().left(flow, charged, false),
             Turns::Tins(tins) => tins.tables().overflowed(flow),
-            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
+            _ => {}
         }
         let row = &mut self.flows[flow as usize];
         row.overflowed = row.overflowed.saturating_add(1);
@@ -445,7 +486,9 @@ impl FlowQueues {
     #[inline]
     pub(super) fn surplus(&mut self) -> Option<Surplus> {
         let joined = self.joined.take();
-        if self.held.packets == 1 && self.flows[0].passed {
+        // Paced flows refuse what arrives beyond the limit.
+        let refuses = matches!(self.turns, Turns::Paced(_));
+        if refuses || self.held.packets == 1 && self.flows[0].passed {
             return None;
         }
         if let Turns::Ring(_) = self.turns {
@@ -531,6 +574,7 @@ impl FlowQueues {
             }
             Turns::Tins(tins) if self.held.packets > 0 => tins.tables().forget_packets(),
             Turns::Pair(pair) => pair.clear(),
+            Turns::Paced(paced) => paced.forget_packets(),
             Turns::Rounds(_) | Turns::Hosts(_) | Turns::Tins(_) => {}
         }
         self.joined = None;
@@ -600,6 +644,7 @@ impl FlowQueues {
             Turns::Ring(ring) => ring.add(),
             Turns::Hosts(_) | Turns::Tins(_) => debug_assert!(false, "their tables add flows"),
             Turns::Pair(_) => {}
+            Turns::Paced(paced) => paced.add(),
         }
         self.flows.len() as u32 - 1
     }
@@ -610,6 +655,7 @@ impl FlowQueues {
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().took(flow),
             Turns::Tins(tins) => tins.tables().took(flow, slots[slot as usize].entry.charged),
+            Turns::Paced(paced) => paced.took(paced_packet(&slots[slot as usize].entry)),
             Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
         self.acks.took(slot);
@@ -676,7 +722,7 @@ impl FlowQueues {
         let mut longest = (self.first, None);
         let rounds = match &self.turns {
             Turns::Rounds(rounds) => rounds,
-            Turns::Ring(_) | Turns::Tins(_) => return longest.0,
+            Turns::Ring(_) | Turns::Tins(_) | Turns::Paced(_) => return longest.0,
             Turns::Pair(_) => {
                 let waiting = (0..self.flows.len() as u32).filter(|&flow| self.waits(flow));
                 return waiting.max_by_key(|&flow| self.behind(flow)).unwrap_or(longest.0);
@@ -730,6 +776,12 @@ impl FlowQueues {
     }
 }
 
+/// Returns what the turns of paced flows see of a packet.
+fn paced_packet(entry: &Entry) -> PacedPacket {
+    let (arrived, charged) = (entry.arrived, entry.charged);
+    PacedPacket { arrived, charged, traffic_class: entry.label.traffic_class() }
+}
+
 impl Turns {
     fn new(order: Order) -> Self {
         match order {
@@ -738,6 +790,7 @@ impl Turns {
             Order::Hosts(plan) => Turns::Hosts(LateHosts::new(plan)),
             Order::Tins(plan) => Turns::Tins(LateTins::new(plan)),
             Order::Pair(plan) => Turns::Pair(Pair::new(plan)),
+            Order::Paced(plan) => Turns::Paced(Paced::new(plan)),
         }
     }
 }
@@ -750,6 +803,7 @@ impl State for Turns {
             Turns::Hosts(hosts) => hosts.with(|hosts| hosts.save(to)),
             Turns::Tins(tins) => tins.with(|tins| tins.save(to)),
             Turns::Pair(pair) => pair.save(to),
+            Turns::Paced(paced) => paced.save(to),
         }
     }
 
@@ -760,6 +814,7 @@ impl State for Turns {
             Turns::Hosts(hosts) => hosts.tables().load(from),
             Turns::Tins(tins) => tins.tables().load(from),
             Turns::Pair(pair) => pair.load(from),
+            Turns::Paced(paced) => paced.load(from),
         }
     }
 }
@@ -802,7 +857,7 @@ impl FlowQueues {
         match turns {
             Turns::Hosts(hosts) => hosts.with(|hosts| hosts.save_tables(to)),
             Turns::Tins(tins) => tins.with(|tins| tins.save_tables(to)),
-            Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {
+            _ => {
                 let mut parts = alloc::vec![0; flows.len()];
                 for (part, &number) in numbers.iter().enumerate().filter(|row| *row.1 > 0) {
                     parts[number as usize] = part;
@@ -873,11 +928,15 @@ impl FlowQueues {
 
     /// Puts the packet in `slot`, behind which nothing is chained, back to the end of its flow.
     pub(super) fn put_back(&mut self, slots: &mut [Slot], slot: u32, flow: usize) {
-        let charged = slots[slot as usize].entry.charged;
+        let entry = slots[slot as usize].entry;
+        let charged = entry.charged;
         self.count(flow as u32, charged);
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().put_back(flow as u32),
             Turns::Tins(tins) => tins.tables().put_back(flow as u32, charged),
+            Turns::Paced(paced) => {
+                paced.count(paced_packet(&entry));
+            }
             Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
         let flow = &mut self.flows[flow];
@@ -899,9 +958,9 @@ impl FlowQueues {
         self.held = self.held.plus(Count { packets: 1, bytes: u64::from(charged) });
     }
 
-    /// Whether these can be the flows of a leaf with this many packets.
-    pub(super) fn is_sound(&self, packets: u32) -> bool {
-        let is_chosen = self.late || self.chosen.is_some() || packets == 0;
+    /// Whether these can be the flows of a leaf with this many packets, which is held or not.
+    pub(super) fn is_sound(&self, packets: u32, is_held: bool) -> bool {
+        let is_chosen = self.late || self.chosen.is_some() || packets == 0 || is_held;
         let mut flows = self.flows.iter().enumerate();
         let turns = match &self.turns {
             Turns::Rounds(rounds) => {
@@ -918,6 +977,10 @@ impl FlowQueues {
             Turns::Hosts(hosts) => hosts.with(|hosts| hosts.is_sound(&self.flows)),
             Turns::Tins(tins) => tins.with(|tins| tins.is_sound(&self.flows)),
             Turns::Pair(pair) => pair.is_sound() && [0, PAIR].contains(&self.flows.len()),
+            Turns::Paced(paced) => {
+                let chained = self.held.packets - u64::from(self.chosen.is_some());
+                paced.is_sound(chained, |flow| self.waits(flow as u32))
+            }
         };
         self.held.packets == u64::from(packets) && is_chosen && turns
     }
@@ -926,24 +989,7 @@ impl FlowQueues {
 state!(Flow { began, lapsed, passed, overflowed; kept: head, tail, packets, bytes });
 state!(Batch { flow, packets, bytes });
 
-impl FlowHash {
-    /// The hash of a link with this seed.
-    pub(super) fn new(seed: u64) -> Self {
-        Self(Random::new(seed, HASH_STREAM).bits())
-    }
-
-    /// Returns the number of a packet's `flow`, never that of the unknown one.
-    #[inline]
-    pub(super) fn of(&self, flow: u32) -> u16 {
-        ((Random::new(self.0, u64::from(flow)).bits() >> 48) as u16).max(UNKNOWN_FLOW + 1)
-    }
-}
-
-/// The number of unknown flows.
-pub(super) const UNKNOWN_FLOW: u16 = 0;
 /// Bound: packets dropped at once [rfc8290 §4.1.3]; the rest waits for the next drop.
 const BATCH_MAX: u32 = 64;
 /// The unknown flow and the two queues of a pair.
 const PAIR: usize = 3;
-/// No leaf has this number, so no dropper draws from this stream.
-const HASH_STREAM: u64 = u64::MAX;

@@ -8,6 +8,7 @@ mod entry;
 mod flows;
 mod hosts;
 mod lateness;
+mod paced;
 mod pair;
 mod red_linux;
 mod ring;
@@ -147,6 +148,11 @@ pub trait Dropper {
         None
     }
 
+    /// Returns whether its leaf may hold packets of which none may leave yet.
+    fn paces(&self) -> bool {
+        false
+    }
+
     /// Returns the flow queues of its leaf, if it separates flows: these determine which packet is
     /// first and which are dropped when the limit is exceeded. Such a dropper must return `None`
     /// from `admits_all_below`.
@@ -232,6 +238,11 @@ impl QueuePlan {
     /// Returns whether its limit is one that leaves share.
     pub fn shares_limit(&self) -> bool {
         self.example().is_some_and(|dropper| dropper.membership().is_some())
+    }
+
+    /// Returns whether the leaf may hold packets of which none may leave yet.
+    pub fn paces(&self) -> bool {
+        !self.params.is_empty() && self.example().is_some_and(|dropper| dropper.paces())
     }
 
     /// Returns how many flows, and hosts, its tables hold at most; they grow as these come.
@@ -398,6 +409,12 @@ macro_rules! droppers {
                 }
             }
 
+            fn paces(&self) -> bool {
+                match self {
+                    $(AnyDropper::$name(dropper) => dropper.paces(),)*
+                }
+            }
+
             #[inline]
             fn flows(&self) -> Option<&FlowQueues> {
                 match self {
@@ -434,6 +451,7 @@ droppers! {
     dualpi2::DualPi2,
     cake::Cake,
     gred::Gred,
+    fq::Fq,
 }
 
 // Each leaf has one, and a link may have a million leaves: box larger state.

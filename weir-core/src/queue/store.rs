@@ -5,6 +5,8 @@
 //! allocates but the one that doubles the table. Invariant: every slot is in exactly one chain,
 //! that of a leaf or the free one; a leaf's count is that of its chain.
 
+mod holds;
+
 use super::droppers::Droppers;
 use super::drops::Drops;
 use super::flows::FlowHash;
@@ -25,6 +27,7 @@ use crate::units::Instant;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use holds::Holds;
 
 /// The queues of all leaves, and their accounts.
 pub struct Queues {
@@ -45,6 +48,8 @@ pub struct Queues {
     flow_hash: FlowHash,
     /// The segments of packets that are offered next, by handle, where a leaf reads them.
     segments: BTreeMap<Handle, Segment>,
+    /// Leaves that hold packets of which none may leave yet; schedulers take them for empty.
+    holds: Holds,
 }
 
 /// The state of a leaf that every packet touches: one cache line.
@@ -109,6 +114,7 @@ impl Queues {
             shared,
             flow_hash: FlowHash::new(seed),
             segments: BTreeMap::new(),
+            holds: Holds::default(),
         })
     }
 
@@ -219,9 +225,8 @@ impl Queues {
         waiting.label.has_flow() && waiting.label.flow() == entry.label.flow()
     }
 
-    /// Returns the decision of the dropper of `leaf` on its first packet.
+    /// Returns the decision of the dropper of `leaf` on its first packet, which is chosen.
     pub fn release(&mut self, now: Instant, leaf: LeafId) -> Release {
-        self.choose_first(now, leaf);
         let first = self.leaves[leaf.index()].first;
         let backlog = self.backlog(leaf);
         assert!(backlog.packets > 0, "only a backlogged leaf sends");
@@ -229,13 +234,20 @@ impl Queues {
     }
 
     /// Chooses the first packet of `leaf`, which is backlogged, if its flow queues did not yet.
-    fn choose_first(&mut self, now: Instant, leaf: LeafId) {
-        let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return };
+    /// Returns until when none may leave, if that is so.
+    pub fn choose_first(&mut self, now: Instant, leaf: LeafId) -> Option<Instant> {
+        let flows = self.droppers.of_mut(leaf).flows_mut()?;
         flows.at(now);
-        if !flows.is_chosen() {
-            let slot = flows.choose(&mut self.slots);
-            self.set_first(leaf, slot);
+        if flows.is_chosen() {
+            return None;
         }
+        let slot = flows.choose(&mut self.slots);
+        if slot == NONE {
+            let until = flows.not_before();
+            return Some(until.expect("a packet that waits in vain has an instant"));
+        }
+        self.set_first(leaf, slot);
+        None
     }
 
     /// Makes the packet in `slot`, which is in no chain, the first of `leaf`.
@@ -503,10 +515,11 @@ impl Queues {
         self.droppers.of(leaf).flows().is_some()
     }
 
-    /// Returns the first packet of `leaf` as schedulers see it.
+    /// Returns the first packet of `leaf` as schedulers see it: none while it is held.
     pub fn head(&self, leaf: LeafId) -> Option<Head> {
         let state = &self.leaves[leaf.index()];
-        (state.packets > 0).then(|| state.first.head())
+        let is_seen = state.packets > 0 && state.uncalled != Uncalled::HELD;
+        is_seen.then(|| state.first.head())
     }
 
     /// Returns the first packet of `leaf`; meaningless while none waits.
@@ -534,6 +547,7 @@ impl Queues {
     /// Takes all packets out of `leaf` in their order; with flow queues, flow by flow. Otherwise
     /// their flow is unknown. Its dropper is not notified.
     pub(crate) fn empty(&mut self, leaf: LeafId, mut each: impl FnMut(Entry)) {
+        self.release_hold(leaf);
         let state = &mut self.leaves[leaf.index()];
         let mut left = core::mem::take(&mut state.packets);
         state.bytes = 0;
@@ -710,6 +724,8 @@ impl State for Queues {
             shared,
             flow_hash: _,
             segments: _,
+            // With its leaves.
+            holds: _,
         } = self;
         droppers.save(to);
         for leaf in (0..leaves.len() as u32).map(LeafId) {
@@ -755,6 +771,9 @@ impl Queues {
         let Some(flows) = self.droppers.of(leaf).flows() else {
             return self.save_chain(second, packets.saturating_sub(1), to);
         };
+        if self.droppers.of(leaf).paces() {
+            self.holds.until(leaf).save(to);
+        }
         flows.save(to);
         for flow in 0..flows.flow_count() {
             let count = self.chained(flows.head(flow));
@@ -817,6 +836,10 @@ impl Queues {
             state.first.load(from)?;
         }
         let first = state.first.charged;
+        let mut held: Option<Instant> = None;
+        if self.droppers.of(leaf).paces() {
+            held.load(from)?;
+        }
         let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return Ok(()) };
         flows.load(first, from)?;
         let mut bytes = if flows.is_chosen() { u64::from(first) } else { 0 };
@@ -832,8 +855,12 @@ impl Queues {
             }
             flows.load_segments(&self.slots, flow, from)?;
         }
-        if !flows.is_sound(packets) {
+        let may_hold = packets > 0 && !flows.is_chosen() && flows.not_before().is_some();
+        if !flows.is_sound(packets, held.is_some()) || held.is_some() && !may_hold {
             return Err(StateError::Invalid("flows of a leaf"));
+        }
+        if let Some(until) = held {
+            self.hold(leaf, until);
         }
         self.room -= packets;
         let state = &mut self.leaves[leaf.index()];
@@ -891,6 +918,8 @@ impl Slot {
 impl Uncalled {
     const ALWAYS: Uncalled = Uncalled(0);
     const ON_ARRIVAL: Uncalled = Uncalled(-1);
+    /// As [`Uncalled::ALWAYS`]; the leaf is held.
+    const HELD: Uncalled = Uncalled(i32::MIN);
 
     fn of(dropper: &AnyDropper) -> Self {
         match dropper.admits_all_below() {

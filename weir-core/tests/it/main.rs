@@ -11,6 +11,7 @@ mod dualpi2;
 mod extremes;
 mod flows;
 mod fluid;
+mod fq;
 mod frames;
 mod golden;
 mod gps;

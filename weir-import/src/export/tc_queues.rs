@@ -54,6 +54,7 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
             keys("fq_pie", params, FQ_PIE) + &ecn(params, false) + bytes
         }
         "choke" => choke(name, plan, writer),
+        "fq" => fq(name, plan, writer),
         "gred" => gred(name, params, writer),
         "sfb" => {
             if params.flag("ecn") == Some(false) {
@@ -87,6 +88,44 @@ fn fq_codel(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         writer.lose(format!("quantum of class `{name}`"), "the kernel raises it to 256 B");
     }
     keys("fq_codel", params, FQ_CODEL) + &ecn(params, true)
+}
+
+/// The kernel's limit is that of each band, where it has bands.
+fn fq(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
+    let params = &plan.params;
+    lose_hash(name, plan, writer);
+    let mut text = keys("fq", params, FQ);
+    let rate = |key| params.rate(key).map(|rate| rate.bits_per_second());
+    if let Some(rate) = rate("maxrate") {
+        let low = rate_low(params);
+        let _ = write!(text, " maxrate {rate}bit low_rate_threshold {low}bit");
+    }
+    if let Some(late) = params.duration("ce_threshold") {
+        let _ = write!(text, " ce_threshold {}us", late.as_nanos() / 1000);
+    }
+    if let Some(flows) = params.number("flows") {
+        if !flows.is_power_of_two() {
+            writer.lose(format!("flows of class `{name}`"), "the kernel takes a mask of hashes");
+        }
+        let _ = write!(text, " orphan_mask {}", flows.next_power_of_two() - 1);
+    }
+    if params.choice("bands") == Some("tos") {
+        let weight = |key, default| params.number(key).unwrap_or(default);
+        let (low, usual) = (weight("weight0", 9 << 16), weight("weight1", 3 << 16));
+        let _ = write!(
+            text,
+            " bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 weights {low} {usual} {}",
+            weight("weight2", 1 << 16)
+        );
+    } else {
+        let why = "since Linux 6.7 its `fq` has three, by the priority of packets";
+        writer.lose(format!("the single band of class `{name}`"), why);
+    }
+    text
+}
+
+fn rate_low(params: &Params) -> u64 {
+    params.rate("low_rate_threshold").map_or(550_000, |rate| rate.bits_per_second())
 }
 
 fn lose_hash(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) {
@@ -322,6 +361,13 @@ const FQ_PIE: &[Row] = &[
     ("alpha", "alpha", "2"),
     ("beta", "beta", "20"),
     ("ecn_max", "ecn_prob", "10"),
+];
+const FQ: &[Row] = &[
+    ("limit", "limit", "10000"),
+    ("flow_limit", "flow_limit", "100"),
+    ("quantum", "quantum", "3028"),
+    ("initial_quantum", "initial_quantum", "15140"),
+    ("refill_delay", "refill_delay", "40000us"),
 ];
 const CHOKE: &[Row] = &[
     ("limit", "limit", "1000"),

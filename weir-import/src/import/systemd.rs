@@ -350,6 +350,17 @@ const CODEL: [Key; 4] = [
     ("ECN", Value::Flag("ecn", "noecn")),
     ("CEThresholdSec", Value::Time("ce_threshold")),
 ];
+const PACED: [Key; 9] = [
+    PACKETS,
+    ("FlowLimit", Value::Plain("flow_limit")),
+    ("QuantumBytes", Value::Bytes("quantum")),
+    ("InitialQuantumBytes", Value::Bytes("initial_quantum")),
+    ("MaximumRate", Value::Rate("maxrate")),
+    ("Buckets", Value::Plain("buckets")),
+    ("OrphanMask", Value::Plain("orphan_mask")),
+    ("Pacing", Value::Flag("pacing", "nopacing")),
+    ("CEThresholdSec", Value::Time("ce_threshold")),
+];
 const CAKE: [Key; 14] = [
     ("Bandwidth", Value::Rate("bandwidth")),
     ("AutoRateIngress", Value::Flag("autorate-ingress", "")),
@@ -464,7 +475,7 @@ const SECTIONS: [Kind; 27] = [
     lost("StochasticFairBlue", "sfb"),
     qdisc("EnhancedTransmissionSelection", "ets", &BANDS),
     lost("GenericRandomEarlyDetection", "gred"),
-    lost("FairQueueing", "fq"),
+    qdisc("FairQueueing", "fq", &PACED),
     lost("TrivialLinkEqualizer", "teql0"),
     lost("ClassfulMultiQueueing", "mq"),
     lost("BandMultiQueueing", "multiq"),

@@ -420,6 +420,16 @@ fn queues_of_classes() {
                 &[],
             ),
             (
+                "dropper = 'fq', maxrate = '8 Mbit/s', flows = 256, ce_threshold = '3 ms'",
+                "qdisc add dev eth0 parent 1:1 fq limit 10000 flow_limit 100 quantum 3028 initial_quantum 15140 refill_delay 40000us maxrate 8000000bit low_rate_threshold 550000bit ce_threshold 3000us orphan_mask 255",
+                &[("the single band of class `a`", "6.7")],
+            ),
+            (
+                "dropper = 'fq', bands = 'tos', weight2 = 10000",
+                "qdisc add dev eth0 parent 1:1 fq limit 10000 flow_limit 100 quantum 3028 initial_quantum 15140 refill_delay 40000us bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 weights 589824 196608 10000",
+                &[],
+            ),
+            (
                 "dropper = 'choke', limit = '300 packets', min = 20, max = 60, pmax = '10 %', weight = 32, halves = '1312389763 ns', ecn = true",
                 "qdisc add dev eth0 parent 1:1 choke limit 300 min 20 max 60 probability 0.100000 burst 34 bandwidth 3000000bit ecn",
                 &[],

@@ -68,6 +68,8 @@ pub struct Traffic {
     pub packets: Option<f64>,
     /// Whether packets leave the queue in the order of arrival.
     pub in_order: bool,
+    /// Whether packets wait in the queue until they are due.
+    pub paces: bool,
 }
 
 /// The line, for the computation of bounds.
@@ -102,7 +104,8 @@ pub fn bounds(plan: &LinkPlan, demands: &[Demand]) -> Vec<Bound> {
     let together = together(plan, &traffic, &line);
     let is_overbooked = above_slowest_line(plan).is_some();
     let bound = |(server, traffic): (Option<Server>, &Traffic)| {
-        let Some(server) = server else {
+        // A packet that may not leave yet waits, whatever the scheduler promises.
+        let Some(server) = server.filter(|_| !traffic.paces) else {
             return Bound { is_overbooked, ..nothing(traffic) };
         };
         of_leaf(&server, traffic, &line, together.as_ref())
@@ -169,7 +172,7 @@ pub fn full_queues(plan: &LinkPlan, demands: &[Demand]) -> Vec<Option<f64>> {
     let (line, traffic) = (Line::of(plan), traffic(plan, demands, &any_packets(plan, demands)));
     let servers = servers::servers(&service(plan), &line, &traffic);
     let time = |(server, traffic): (Option<Server>, &Traffic)| {
-        let time = server?.standing?.time(traffic.limit);
+        let time = server?.standing.filter(|_| !traffic.paces)?.time(traffic.limit);
         Some(outward(time + line.buffer, 1e-6))
     };
     servers.into_iter().zip(&traffic).map(time).collect()
@@ -266,7 +269,9 @@ impl Traffic {
             Limit::Packets(packets) => (f64::from(packets) * packet, Some(f64::from(packets))),
             Limit::Bytes(bytes) => (bytes.get() as f64, None),
         };
-        let arrival = demand.arrival.map(|arrival| {
+        // What waited until it is due may come to the scheduler at once.
+        let paces = queue.paces();
+        let arrival = demand.arrival.filter(|_| !paces).map(|arrival| {
             // A packet arrives whole, so no burst is shorter.
             let burst = (arrival.burst.get() as f64).max(packet);
             (burst, arrival.rate.bits_per_second() as f64 / 8.0)
@@ -274,7 +279,7 @@ impl Traffic {
         let dropper = DROPPERS.iter().find(|row| row.keyword == queue.dropper);
         let parameters = dropper.map_or(&[][..], |row| row.parameters);
         let apart = parameters.iter().any(|row| FLOWS_APART.contains(&row.name));
-        Self { arrival, packet, limit, packets, in_order: !apart }
+        Self { arrival, packet, limit, packets, in_order: !apart, paces }
     }
 }
 

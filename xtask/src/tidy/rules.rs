@@ -330,7 +330,8 @@ pub const CIRCLES: &[Circle] = &[
         files: 4,
         reason: "one parser: each layer goes on with the one inside it",
     },
-    Circle { first: "weir-core/src/queue/droppers.rs", files: 9, reason: FOLDER },
+    Circle { first: "weir-core/src/queue/entry.rs", files: 2, reason: FOLDER },
+    Circle { first: "weir-core/src/queue/flows.rs", files: 6, reason: FOLDER },
     Circle {
         first: "weir-core/src/sched/cbq_altq/rounds.rs",
         files: 2,
@@ -358,7 +359,7 @@ pub const CIRCLES: &[Circle] = &[
     Circle { first: "weir-host/src/claim/mod.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-host/src/sandbox/capabilities.rs", files: 2, reason: FOLDER },
     Circle { first: "weir-host/src/script/answers.rs", files: 5, reason: FOLDER },
-    Circle { first: "weir-import/src/import/altq.rs", files: 38, reason: FOLDER },
+    Circle { first: "weir-import/src/import/altq.rs", files: 40, reason: FOLDER },
     Circle { first: "weir-import/src/import/tc/kernel/filters.rs", files: 3, reason: FOLDER },
     Circle {
         first: "weir-infer/src/lib.rs",
@@ -627,6 +628,8 @@ pub const NAMING_PLACES: &[(&str, &str)] = &[
     ("weir-core/src/queue/mod.rs", "the short key of a class has its dropper's name"),
     ("weir/src/init.rs", "its user asks for policies of one of two queues, by name"),
     ("weir/src/schema/about.rs", "the short key of a class has its dropper's name"),
+    ("weir-core/src/queue/fq_pie.rs", "its name holds that of another dropper"),
+    ("packetdrill/src/defaults.rs", "the kernel's word for its queue"),
     ("weir-core/src/queue/fq_codel.rs", "it is CoDel for each flow, and is named so"),
     ("weir-core/src/sched/fq_codel.rs", "its name holds that of a dropper"),
     ("weir-autorate/src/controller", "the program cake-autorate has a dropper's name in its own"),

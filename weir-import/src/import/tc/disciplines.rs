@@ -115,6 +115,7 @@ pub(super) fn read(
         }
         "choke" => one.queue = super::queues::choke(words, line, reading)?,
         "gred" => one.queue = super::queues::gred(words, (line, waiting), reading)?,
+        "fq" => one.queue = super::fq::read(words, line, reading)?,
         "sfb" => one.queue = super::queues::sfb(waiting, words, reading)?,
         "dualpi2" => one.queue = super::queues::dualpi2(words, line, reading)?,
         "red" => one.queue = red(words, line, reading)?,
@@ -761,7 +762,8 @@ pub(super) const A_RATE: &str = "a rate such as 10mbit";
 pub(super) const A_SIZE: &str = "a size such as 15k";
 pub(super) const A_TIME: &str = "a time such as 5ms";
 const CLASSFUL: [&str; 5] = ["htb", "hfsc", "drr", "qfq", "cbq"];
-const KINDS: [&str; 23] = [
+const KINDS: [&str; 24] = [
+    "fq",
     "gred",
     "choke",
     "sfb",
@@ -809,9 +811,9 @@ const UNKNOWN_TO_WEIR: [(&[&str], &str); 9] = [
          `ceil` of `htb` are read, which limit a class alike",
     ),
     (
-        &["fq", "etf"],
+        &["etf"],
         "it sends what this machine itself sends at the times that sockets stamp, and a bridge \
-         sees no such stamp; `fq_codel` is read, for the turns of flows",
+         sees no such stamp; `fq` is read, which paces flows",
     ),
     (
         &["skbprio", "dsmark"],

@@ -15,6 +15,7 @@ mod disciplines;
 mod draft;
 mod ets;
 mod filters;
+mod fq;
 pub mod kernel;
 mod lower;
 mod multiqueue;

@@ -80,7 +80,12 @@ fn sections_of_classes() {
                 "queue = { dropper = 'fq-codel' }; default = true; ",
             ),
             ("[NetworkEmulator]\nParent=1:30\nDelaySec=9ms", LOST, "no `netem`", "1-30"),
-            ("[FairQueueing]\nParent=1:30\nPacing=yes", LOST, "no `fq`", "1-30"),
+            (
+                "[FairQueueing]\nParent=1:30\nPacing=yes\nMaximumRate=8M\nFlowLimit=50",
+                KEPT,
+                "a flow is a hash",
+                "dropper = 'fq', maxrate = '8000000 bit/s', flow_limit = 50",
+            ),
             ("[QDisc]\nParent=clsact", KEPT, "a hook", "1-30"),
             ("[Network]\nDHCP=yes", LOST, "orders and shapes no packets", "1-30"),
         ],

@@ -291,6 +291,10 @@ fn rows(kind: &str, own: &Attributes<'_>) -> String {
         match form {
             Form::Plain => drop(write!(text, " {word} {value}")),
             Form::Microseconds => drop(write!(text, " {word} {value}us")),
+            // The kernel's word for none.
+            Form::Bytes | Form::Threshold if value == u64::from(u32::MAX) => {}
+            Form::Bytes => drop(write!(text, " {word} {value}bps")),
+            Form::Threshold => drop(write!(text, " {word} {value}us")),
             Form::Flag(without) => {
                 let word = if value > 0 { word } else { without };
                 if !word.is_empty() {
@@ -306,6 +310,10 @@ fn rows(kind: &str, own: &Attributes<'_>) -> String {
 enum Form {
     Plain,
     Microseconds,
+    /// The same, unless it is none.
+    Threshold,
+    /// Bytes in a second, unless it is none.
+    Bytes,
     /// The word stands alone; the other one where the value is 0.
     Flag(&'static str),
 }
@@ -344,6 +352,16 @@ const ROWS: &[(&str, u16, &str, Form)] = &[
     ("fq_pie", 10, "ecn", Form::Flag("noecn")),
     ("fq_pie", 11, "bytemode", Form::Flag("nobytemode")),
     ("fq_pie", 12, "dq_rate_estimator", Form::Flag("")),
+    ("fq", 1, "limit", Form::Plain),
+    ("fq", 2, "flow_limit", Form::Plain),
+    ("fq", 3, "quantum", Form::Plain),
+    ("fq", 4, "initial_quantum", Form::Plain),
+    ("fq", 5, "pacing", Form::Flag("nopacing")),
+    ("fq", 7, "maxrate", Form::Bytes),
+    ("fq", 9, "refill_delay", Form::Microseconds),
+    ("fq", 10, "orphan_mask", Form::Plain),
+    ("fq", 11, "low_rate_threshold", Form::Bytes),
+    ("fq", 12, "ce_threshold", Form::Threshold),
     ("dualpi2", 1, "limit", Form::Plain),
     ("dualpi2", 3, "target", Form::Microseconds),
     ("dualpi2", 4, "tupdate", Form::Microseconds),
