@@ -6,7 +6,7 @@ use crate::{Run, input};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use weir_core::units::Rate;
 use weir_infer::{Error, Grouping, Inferred, Input, Named, Options, infer, policies};
 
@@ -30,7 +30,7 @@ pub struct Infer {
     /// Write the scenario; captures that it needs are written beside it.
     #[arg(short, long, value_name = "SCENARIO.toml")]
     output: Option<PathBuf>,
-    /// The policy of the link in the scenario; it is not read.
+    /// The policy of the link in the scenario, which names it from its own folder; it is not read.
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
     /// The rate of the link, without a policy: 20Mbit/s.
@@ -99,13 +99,28 @@ impl Infer {
         };
         Ok(Options {
             name: stem.map_or(String::new(), |stem| stem.to_string_lossy().into_owned()),
-            policy: self.policy.clone(),
+            policy: self.policy.as_deref().map(|policy| self.beside(policy)),
             rate: self.rate,
             direction: self.direction.clone(),
             grouping,
             anonymous: if self.anonymous { Some(secret()?) } else { None },
             ..Options::default()
         })
+    }
+
+    /// Returns the policy's file as the scenario names it: from its folder.
+    fn beside(&self, policy: &str) -> String {
+        let folder = self.output.as_deref().and_then(Path::parent);
+        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+        let Some(folder) = folder.filter(|_| Path::new(policy).is_relative()) else {
+            return policy.to_owned();
+        };
+        let is_below = |part: Component<'_>| matches!(part, Component::Normal(_));
+        if folder.components().all(is_below) {
+            return "../".repeat(folder.components().count()) + policy;
+        }
+        let whole = std::path::absolute(policy).unwrap_or_else(|_| policy.into());
+        whole.display().to_string()
     }
 
     fn input(&self, bar: &ProgressBar) -> Result<Input<'static>, String> {

@@ -4,7 +4,10 @@ use crate::output::Exit;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::{Command, Stdio};
-use weir_host::signals::StopSignal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use weir_host::signals::{self, StopSignal};
 
 /// The end of the module's process.
 pub struct Ended {
@@ -35,12 +38,19 @@ pub fn run(arguments: Vec<OsString>, input: &[u8], needs: &str) -> Result<Ended,
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| failed(error.to_string()))?;
     // Ctrl-C reaches the child, too; what it did is kept, and its exit code is this one's.
-    let _stop = StopSignal::install().map_err(|error| error.to_string())?;
+    let stop = StopSignal::install().map_err(|error| error.to_string())?;
     if let Some(mut pipe) = child.stdin.take() {
         // A child that ended says itself why.
         let _ = pipe.write_all(input);
     }
-    let ended = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
+    let (number, has_ended) = (child.id(), AtomicBool::new(false));
+    let ended = thread::scope(|scope| {
+        scope.spawn(|| end_with(&stop, number, &has_ended));
+        let ended = child.wait_with_output();
+        has_ended.store(true, Ordering::Relaxed);
+        ended
+    });
+    let ended = ended.map_err(|error| failed(error.to_string()))?;
     let exit = match ended.status.code() {
         Some(0) => Exit::Clean,
         // It told why on standard error.
@@ -52,3 +62,22 @@ pub fn run(arguments: Vec<OsString>, input: &[u8], needs: &str) -> Result<Ended,
     };
     Ok(Ended { text: String::from_utf8_lossy(&ended.stdout).into_owned(), exit })
 }
+
+/// Ends the child if only this process was told to stop: a signal to its group reaches both, and
+/// then the child ends by itself.
+fn end_with(stop: &StopSignal, child: u32, has_ended: &AtomicBool) {
+    let mut waited = Duration::ZERO;
+    while !has_ended.load(Ordering::Relaxed) {
+        thread::sleep(LOOK);
+        waited = if stop.requested() { waited + LOOK } else { waited };
+        if waited >= GRACE {
+            // One that has ended by now is no error.
+            let _ = signals::end(child, false);
+            waited = Duration::ZERO;
+        }
+    }
+}
+
+/// How often it is looked whether to stop, and how long a child may take to end by itself.
+const LOOK: Duration = Duration::from_millis(50);
+const GRACE: Duration = Duration::from_secs(1);

@@ -168,7 +168,12 @@ impl Test {
         trace: &Trace,
         output: &Output,
     ) -> Result<Vec<Row>, Exit> {
-        let cure = "write `[behind]` there, or leave --over out";
+        let cure = match under.ends_with(".toml") {
+            true => "write `[behind]` there, or leave --over out",
+            false => {
+                "put a scenario with `[behind]` in the place of the capture, or leave --over out"
+            }
+        };
         let refuse = || output.refuse(&format!("{under} has no bottleneck; {cure}"));
         let scenario = scenario.with_capacity(&trace.capacity).ok_or_else(refuse)?;
         let seen = observe(&scenario, self.runs, output)?;

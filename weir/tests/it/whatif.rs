@@ -157,3 +157,45 @@ fn a_rate_of_a_record_is_its_policys_and_no_output_replaces_an_input() {
     assert!(said.contains("it is an input"), "{said}");
     assert!(std::fs::read(&svg).expect("it is there") == before);
 }
+
+#[test]
+fn a_policy_is_named_from_the_folder_of_the_scenario() {
+    let folder = tempfile::tempdir().expect("a folder for scratch files");
+    let (record, _) = recorded(folder.path());
+    std::fs::create_dir_all(folder.path().join("found/here")).expect("it can be made");
+    std::fs::write(folder.path().join("was.toml"), WAS).expect("it can be written");
+    let run = |words: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_weir"));
+        let ran = command.args(words).current_dir(folder.path()).output();
+        ran.expect("it starts")
+    };
+    let scenario = "found/here/run.toml";
+    let inferred = run(&["infer", &record, "--policy", "was.toml", "-o", scenario]);
+    assert_eq!(inferred.status.code(), Some(0), "{inferred:?}");
+    let ran = run(&["sim", scenario]);
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+}
+
+#[test]
+fn a_search_that_alone_is_told_to_stop_ends_its_python() {
+    let folder = tempfile::tempdir().expect("a folder for scratch files");
+    let (policy, python) = (folder.path().join("was.toml"), folder.path().join("python"));
+    std::fs::write(&policy, WAS).expect("it can be written");
+    let script =
+        format!("#!/bin/sh\necho >{}\nexec sleep 20\n", folder.path().join("on").display());
+    std::fs::write(&python, script).expect("it can be written");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&python, executable).expect("it is there");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_weir"));
+    let words = ["tune", policy.to_str().expect("it is UTF-8"), "--goal", "min all.delay.p99"];
+    let scenario = example("sim/conversations.toml");
+    command.args(words).args(["--over", &scenario]).env("WEIR_PYTHON", &python);
+    let mut child = command.spawn().expect("it starts");
+    // The signal is taken from before the script runs on.
+    while !folder.path().join("on").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    weir_host::signals::end(child.id(), false).expect("it runs");
+    let code = child.wait().expect("it ends").code();
+    assert!(matches!(code, Some(130) | None), "{code:?}");
+}
