@@ -408,8 +408,8 @@ impl Estimator {
         };
         let shares = Way::ALL.map(|way| load(way) / u128::from(self.nominal[way as usize]));
         let (own, other) = (shares[way as usize], shares[way.opposite() as usize]);
-        // The way of acknowledgements carries a few percent of what the other does. Where both stand
-        // still, answers are missed of what went up.
+        // The way of acknowledgements carries a few percent of what the other does. Where both
+        // stand still, answers are missed of what went up.
         let carries = own * 2 >= other && (own > 0 || way == Way::Up);
         Some(if carries { both } else { 0 })
     }

@@ -52,8 +52,8 @@ impl Varied {
     pub fn note(&self) -> String {
         let Self { changes, least, most } = self;
         format!(
-            "the rate of the link was changed {changes} times while the record ran, between {least} \
-             and {most}; the simulation has one rate all the time, and may differ as much"
+            "the rate of the link was changed {changes} times while the record ran, between \
+             {least} and {most}; the simulation has one rate all the time, and may differ as much"
         )
     }
 }

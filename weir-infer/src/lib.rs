@@ -96,8 +96,8 @@ pub struct Inferred {
     /// From the first frame to the last.
     #[serde(rename = "duration_s", serialize_with = "shown::seconds")]
     pub duration: Duration,
-    /// The rate of the link in bit/s: as given, that of the record's policy, or what the busiest tenth
-    /// of a second had.
+    /// The rate of the link in bit/s: as given, that of the record's policy, or what the busiest
+    /// tenth of a second had.
     #[serde(rename = "rate_bps")]
     pub rate: u64,
     /// The direction of a record whose link it is.

@@ -219,10 +219,8 @@ impl AutorateStatus {
                 let (delay, reason) = (delay / 1e3, &self.reason);
                 let trip = self.round_trip_us.map(|trip| trip / 1e3);
                 let trip = trip.map_or_else(String::new, |trip| format!(", RTT {trip:.1} ms"));
-                let flows = self.flows;
-                format!(
-                    "{delay:.0} ms behind of {target:.0} ({flows} flows{trip}; changed for: {reason})"
-                )
+                let why = format!("{} flows{trip}; changed for: {reason}", self.flows);
+                format!("{delay:.0} ms behind of {target:.0} ({why})")
             }
             None => format!("nothing tells the delay behind (changed for: {})", self.reason),
         }

@@ -8,7 +8,7 @@ use super::draft::{Accepts, Draft, EthernetType};
 use super::units::{base0, kernel_burst, rate, size};
 use weir_core::packet::Dscp;
 
-/// What becomes of the packets that a filter takes: those within its policer's rate, and beyond.
+/// The fate of the packets that a filter takes: of those within its policer's rate, and beyond.
 #[derive(Clone, Debug)]
 pub(super) struct Actions {
     policer: Option<Policer>,
@@ -187,7 +187,8 @@ fn csum(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<(
     control(words, draft, reading)
 }
 
-/// Reads what an action that is no policer does with the packet: without a word it goes to the class.
+/// Reads what an action that is no policer does with the packet: without a word it goes to the
+/// class.
 fn control(words: &mut Words, draft: &mut Draft, reading: &mut Reading) -> Option<()> {
     while words.accept("index") {
         words.need("a number", reading)?;

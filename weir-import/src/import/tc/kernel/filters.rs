@@ -125,8 +125,8 @@ fn tail(own: &Attributes<'_>, [class, policer, actions]: [u16; 3], text: &mut St
     }
 }
 
-/// Writes a `struct tc_pedit_sel`, whose keys are words in the order of the wire, with the header of
-/// each, of which older forms say nothing.
+/// Writes a `struct tc_pedit_sel`, whose keys are words in the order of the wire, with the header
+/// of each, of which older forms say nothing.
 fn pedit(own: &Attributes<'_>) -> String {
     let all = own.get(4).or_else(|| own.get(2)).unwrap_or(&[]);
     let headers: Vec<u64> =
