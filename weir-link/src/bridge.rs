@@ -504,7 +504,18 @@ impl Bridge {
         Taps::hand_over(&mut self.taps, &mut self.lanes);
         // Its records end here.
         self.taps = None;
+        self.await_workers(&mut waiter);
         Ok(())
+    }
+
+    /// Lets workers send what they were given, for it counts as sent.
+    fn await_workers(&mut self, waiter: &mut Waiter) {
+        let mut now = monotonic_ns();
+        let end = now + SENDING_MAX.as_nanos();
+        let is_busy = |port: &OpenPort| port.port.deadline().is_some();
+        while self.has_workers && now < end && self.ports.iter().any(is_busy) {
+            now = waiter.pause(now, now + RETRY_INTERVAL.as_nanos());
+        }
     }
 
     /// Returns whether frames wait to be sent.
@@ -857,6 +868,8 @@ const LOOKED_MAX: Duration = Duration::from_millis(1);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// The time after which a busy interface is offered its frames again.
 const RETRY_INTERVAL: Duration = Duration::from_micros(50);
+/// How long workers may send what they were given when the loop ends.
+const SENDING_MAX: Duration = Duration::from_millis(50);
 /// The interval at which interfaces are checked while frames keep arriving.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
