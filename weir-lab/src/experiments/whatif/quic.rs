@@ -27,7 +27,7 @@ pub struct Identity {
 /// A client, with its first draw and the address that it asks.
 #[derive(Clone, Copy)]
 pub struct User {
-    /// What it downloads.
+    /// Its downloads.
     pub task: Task,
     /// From which pauses and sizes follow.
     pub draw: u64,
