@@ -221,17 +221,16 @@ mod tests {
             ..Exchange::default()
         };
         let exchanges = downs.iter().map(exchange).collect();
-        Conversation { client: Client::Destination, exchanges }
+        Conversation { client: Client::Destination, buffer: Duration::ZERO, exchanges }
     }
 
     /// Returns the first of the exchanges that a user has, beside others of the same server.
-    fn check(downs: &[i64], others: &[i64], (is_cut, silent): (bool, u64), expected: &[i64]) {
+    fn check(downs: &[i64], others: &[i64], end: End, expected: &[i64]) {
         let mut habits = Habits::default();
-        let end = End { is_cut, silent: Duration::from_millis(silent) };
         let here = plan(downs);
         habits.add(&here, end);
         if !others.is_empty() {
-            habits.add(&plan(others), End { is_cut: false, silent: Duration::ZERO });
+            habits.add(&plan(others), silent(0));
         }
         let mut draws = Draws { replication: 0, place: 0, count: 0 };
         let found = habits.go_on(&here, end, &mut draws);
@@ -243,32 +242,39 @@ mod tests {
         assert_eq!(found.len() > expected.len(), !is_over, "{downs:?}: {found:?}");
     }
 
+    /// The capture ends within an exchange.
+    const CUT: End = End { is_cut: true, silent: Duration::ZERO };
+
+    /// The last exchange ended so many milliseconds before the capture.
+    fn silent(ms: u64) -> End {
+        End { is_cut: false, silent: Duration::from_millis(ms) }
+    }
+
     #[test]
     fn users_go_on_as_before() {
         let endless = AMOUNT_MAX as i64;
         // A download, alone and beside another one that has no end either.
-        check(&[9000], &[], (true, 0), &[endless]);
+        check(&[9000], &[], CUT, &[endless]);
         // Readers: the cut object is as long as longer ones, and the page is completed.
-        check(&[5, 6, 7, -8, 2], &[], (true, 0), &[5, 6, 7, -8, 6, 7, -5, 6, 7, -5]);
-        check(&[5, 6, -7, 8], &[], (false, 700), &[5, 6, -7, 8, -5, 6, -5]);
+        check(&[5, 6, 7, -8, 2], &[], CUT, &[5, 6, 7, -8, 6, 7, -5, 6, 7, -5]);
+        check(&[5, 6, -7, 8], &[], silent(700), &[5, 6, -7, 8, -5, 6, -5]);
         // One that has left, and one that did not begin a second page, beside others.
-        check(&[5, 6, -7, 8], &[], (false, 900), &[5, 6, -7, 8]);
-        check(&[5], &[4, 3, -4, 3], (true, 0), &[5, 3, -4, 3]);
-        check(&[3], &[4, 3, -4, 3], (true, 0), &[3, 3, -4, 3]);
+        check(&[5, 6, -7, 8], &[], silent(900), &[5, 6, -7, 8]);
+        check(&[5], &[4, 3, -4, 3], CUT, &[5, 3, -4, 3]);
+        check(&[3], &[4, 3, -4, 3], CUT, &[3, 3, -4, 3]);
         // A player on one connection.
-        check(&[50, 50, 50, 20], &[], (true, 0), &[50, 50, 50, 50, 50, 50, 50]);
+        check(&[50, 50, 50, 20], &[], CUT, &[50, 50, 50, 50, 50, 50, 50]);
     }
 
     #[test]
     fn replications_draw_what_comes_next() {
         let mut habits = Habits::default();
         let here = plan(&[5, 6, -7, -8, -9, 2]);
-        let end = End { is_cut: true, silent: Duration::ZERO };
-        habits.add(&here, end);
+        habits.add(&here, CUT);
         let tails: Vec<_> = (0..4)
             .map(|replication| {
                 let mut draws = Draws { replication, place: 3, count: 0 };
-                let found = habits.go_on(&here, end, &mut draws);
+                let found = habits.go_on(&here, CUT, &mut draws);
                 assert_eq!(found[..5], here.exchanges[..5], "what the capture holds stays");
                 assert_eq!(found.len(), 96);
                 found[5..].iter().map(|exchange| exchange.down).collect::<Vec<_>>()

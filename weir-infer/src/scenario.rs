@@ -94,6 +94,13 @@ impl Inferred {
             line(text, "loss = ", &format!("\"{percent:.4} %\""));
         }
         transport(text, flow, tcp);
+        let buffers = chain.iter().filter_map(|flow| match &flow.model {
+            Model::Tcp { tcp, .. } => Some(tcp.buffer),
+            _ => None,
+        });
+        if let Some(buffer) = buffers.max().filter(|buffer| *buffer > Duration::ZERO) {
+            line(text, "buffer = ", &quoted_time(buffer));
+        }
         conversation(text, &exchanges(chain), source_is_client);
     }
 }

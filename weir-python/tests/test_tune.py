@@ -302,6 +302,27 @@ class Tune(unittest.TestCase):
                 self.assertIn("pip install './weir-python[tune]'", done.stderr)
                 self.assertFalse((folder / "tuned.toml").exists())
 
+    @needs("optuna", "tomlkit")
+    @unittest.skipUnless(os.environ.get("WEIR"), "the command is not built beside the module")
+    def test_the_command_tunes_over_a_capture_and_over_a_record(self):
+        policy = TUNED.replace("2 Mbit/s", "8 Mbit/s").replace("dport = 5004", 'proto = "udp"')
+        walk = Path(__file__).parents[2] / "examples"
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "policy.toml").write_text(policy)
+            made = [os.environ["WEIR"], "sim", str(walk / "sim/conversations.toml"), "--record", "run.rec"]
+            subprocess.run(made, cwd=folder, capture_output=True, check=True)
+            given = [(str(walk / "walk/evening.pcap.gz"), "bulk.delay.p99 < 200 ms"),
+                     ("run.rec", "bulk.rate > 1 Mbit/s")]
+            for over, goal in given:
+                words = [os.environ["WEIR"], "tune", "policy.toml", "--goal", goal, "--over", over,
+                         "--free", "class.*.weight", "--trials", "4", "--seeds", "1", "--fresh", "2"]
+                done = subprocess.run(words, cwd=folder, capture_output=True, text=True,
+                                      check=False,
+                                      env={**os.environ, "WEIR_PYTHON": sys.executable})
+                self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+                self.assertIn("(picked)", done.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

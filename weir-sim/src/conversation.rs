@@ -15,6 +15,8 @@ use weir_core::units::{Duration, Instant};
 pub struct Conversation {
     /// The end that opens the connection and sends the requests.
     pub client: Client,
+    /// The film that a player holds at most; 0 if it is none, or asks when a chunk is due.
+    pub buffer: Duration,
     /// The exchanges in their order; at least one.
     pub exchanges: Arc<[Exchange]>,
 }
@@ -34,7 +36,8 @@ pub enum Client {
 pub struct Exchange {
     /// From the end of the exchange before it, or from the open connection.
     pub after: Duration,
-    /// At least so long after the beginning of the exchange before it, as a player fetches chunks.
+    /// At least so long after the beginning of the exchange before it, as a player fetches chunks;
+    /// with a buffer, how long the chunk is shown.
     pub every: Duration,
     /// Whether the client closes the connection before it, and opens another one after the pause.
     pub connect: bool,
@@ -74,6 +77,8 @@ pub(crate) struct Talk {
     first: usize,
     /// When the first byte of the present exchange was written.
     began: Instant,
+    /// When all that the player has will have been shown.
+    shown: Instant,
     /// No exchange begins any more.
     stopped: bool,
 }
@@ -111,8 +116,8 @@ enum State {
 impl Talk {
     pub fn new(plan: &Conversation) -> Self {
         let plan = plan.clone();
-        let (state, began) = (State::Opening, Instant::ZERO);
-        Self { plan, place: 0, state, first: 0, began, stopped: false }
+        let (state, zero) = (State::Opening, Instant::ZERO);
+        Self { plan, place: 0, state, first: 0, began: zero, shown: zero, stopped: false }
     }
 
     /// Returns where the client is.
@@ -231,11 +236,25 @@ impl Talk {
         self.plan.exchanges.get(self.place).copied().unwrap_or_default()
     }
 
+    /// Returns when a chunk is due: when there is room for it, if the player has a buffer.
+    fn chunk_due(&self, next: &Exchange) -> Instant {
+        let buffer = self.plan.buffer;
+        match buffer > Duration::ZERO && next.every > Duration::ZERO {
+            true => self.shown.after(next.every).before(buffer),
+            false => self.began.after(next.every),
+        }
+    }
+
     fn end(&mut self, now: Instant) -> Duration {
+        let length = self.exchange().every;
+        if length > Duration::ZERO {
+            // After a stall, or at the start, it is shown from now on.
+            self.shown = self.shown.max(now).after(length);
+        }
         self.place += 1;
         let next = self.plan.exchanges.get(self.place).filter(|_| !self.stopped);
         self.state = next.map_or(State::Over, |next| {
-            let at = now.after(next.after).max(self.began.after(next.every));
+            let at = now.after(next.after).max(self.chunk_due(next));
             if next.connect { State::Leaving(at.since(now)) } else { State::Pausing(at) }
         });
         now.since(self.began)
@@ -262,7 +281,8 @@ mod tests {
             down,
             ..Exchange::default()
         });
-        let mut talk = Talk::new(&Conversation { client, exchanges: rows.collect() });
+        let (buffer, exchanges) = (Duration::ZERO, rows.collect());
+        let mut talk = Talk::new(&Conversation { client, buffer, exchanges });
         let mut flying: Vec<(u64, Side, u64)> = Vec::new();
         let mut told = Vec::new();
         talk.open(Instant::ZERO);
@@ -314,12 +334,13 @@ mod tests {
     }
 
     /// Ends exchanges that take so many milliseconds each; returns when each began.
-    fn begun(exchanges: &[Exchange], took: u64) -> String {
-        let plan = Conversation { client: Client::Source, exchanges: exchanges.into() };
+    fn begun(exchanges: &[Exchange], buffer: u64, took: &[u64]) -> String {
+        let buffer = Duration::from_millis(buffer);
+        let plan = Conversation { client: Client::Source, buffer, exchanges: exchanges.into() };
         let (mut talk, mut now) = (Talk::new(&plan), Instant::ZERO);
         let mut told = String::new();
         talk.open(now);
-        for _ in exchanges {
+        for took in took.iter().cycle().take(exchanges.len()) {
             if let Some(pause) = talk.reopens() {
                 assert_eq!(talk.next(now, Side::Sender), Some(Deed::Close));
                 now = now.after(pause);
@@ -330,7 +351,7 @@ mod tests {
             now = talk.due(Side::Sender).expect("the client goes on");
             told += &format!("{} ", now.as_nanos() / 1_000_000);
             assert_eq!(talk.next(now, Side::Sender), Some(Deed::Write(1)));
-            now = now.after(Duration::from_millis(took));
+            now = now.after(Duration::from_millis(*took));
             talk.read(now, Side::Receiver, 1);
         }
         told
@@ -341,17 +362,32 @@ mod tests {
         let millis = Duration::from_millis;
         let next = Exchange { up: 1, ..Exchange::default() };
         let player = [Exchange { every: millis(100), ..next }; 3];
-        assert_eq!(begun(&player, 30), "0 100 200 ");
-        assert_eq!(begun(&player, 130), "0 130 260 ");
+        assert_eq!(begun(&player, 0, &[30]), "0 100 200 ");
+        assert_eq!(begun(&player, 0, &[130]), "0 130 260 ");
         let reader = [Exchange { after: millis(50), connect: true, ..next }; 3];
-        assert_eq!(begun(&[&[next][..], &reader[1..]].concat(), 30), "0 c80 c160 ");
+        assert_eq!(begun(&[&[next][..], &reader[1..]].concat(), 0, &[30]), "0 c80 c160 ");
+    }
+
+    #[test]
+    fn a_player_with_a_buffer_asks_as_there_is_room() {
+        let chunk = Exchange { up: 1, every: Duration::from_millis(100), ..Exchange::default() };
+        // It shows the first from 30 ms on, and holds 300 ms at most.
+        assert_eq!(begun(&[chunk; 6], 300, &[30]), "0 30 60 130 230 330 ");
+        // A late chunk makes room for two.
+        assert_eq!(
+            begun(&[chunk; 7], 300, &[30, 30, 30, 180, 20, 20, 20]),
+            "0 30 60 130 310 330 430 "
+        );
+        // A slow line: it stalls, and asks at once.
+        assert_eq!(begun(&[chunk; 3], 300, &[150]), "0 150 300 ");
     }
 
     #[test]
     fn a_stop_ends_it_after_the_exchange_under_way() {
         let exchanges: Arc<[Exchange]> =
             [Exchange { up: 1, down: 1, ..Exchange::default() }; 3].into();
-        let plan = Conversation { client: Client::Source, exchanges };
+        let (client, buffer) = (Client::Source, Duration::ZERO);
+        let plan = Conversation { client, buffer, exchanges };
         let (now, client, server) = (Instant::ZERO, Side::Sender, Side::Receiver);
         let mut talk = Talk::new(&plan);
         talk.open(now);

@@ -39,6 +39,9 @@ pub struct Connection {
 pub struct Tcp {
     /// Requests and responses in turn.
     pub exchanges: Vec<Exchange>,
+    /// The film that its player holds at most; 0 if it is none, or its start was not seen.
+    #[serde(rename = "buffer_s", serialize_with = "crate::shown::seconds")]
+    pub buffer: Duration,
     /// The round trip without a queue.
     pub round_trip: RoundTrip,
     /// The host that sent more: 0 for the client, 1 for the server.
@@ -227,7 +230,7 @@ impl Connection {
         let server = &self.views[1 - self.client];
         let turnarounds = round_trip.parts.map(Option::unwrap_or_default);
         let mut exchanges = dialogue::exchanges(client, server, turnarounds);
-        period::find(&mut exchanges);
+        let buffer = period::find(&mut exchanges).unwrap_or_default();
         let [up, down] = self.bytes();
         let sender = usize::from(down >= up);
         let (from, to) = if sender == 0 { (client, server) } else { (server, client) };
@@ -242,6 +245,7 @@ impl Connection {
         let timeouts = flight.timeouts;
         let needless = again.needless;
         Tcp {
+            buffer,
             round_trip,
             sender,
             segment,

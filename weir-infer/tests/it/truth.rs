@@ -102,3 +102,22 @@ fn hosts_are_as_they_were() {
         assert_eq!([ecn(0), ecn(3), ecn(4)], ["Off", "Classic", "Accurate"]);
     }
 }
+
+#[test]
+fn a_player_that_fills_a_buffer_is_written_with_it() {
+    let chunk = "{ every = \"1 s\", up = 400, down = 250000 }";
+    let chunks = [chunk; 12].join(", ");
+    let keys = format!(
+        "kind = \"tcp\"\nclient = \"dst\"\nwindow = \"1 MB\"\nbuffer = \"4 s\"\n\
+         conversation = [{chunks}]"
+    );
+    let captured =
+        capture(&common::dumbbell("10 Mbit/s", "100 packets", 10, &[Source { delay: 10, keys }]));
+    for bytes in [&captured.before, &captured.behind] {
+        let found = inferred(bytes, &Options::default()).expect("there are frames");
+        let held = connections(&found, 0)[0].buffer.as_nanos() as f64 / 1e9;
+        assert!((held - 4.0).abs() < 0.1, "{held} s: {:?}", connections(&found, 0)[0].exchanges);
+        let text = found.scenario();
+        assert!(text.contains("\nbuffer = \"4") || text.contains("\nbuffer = \"3.9"), "{text}");
+    }
+}

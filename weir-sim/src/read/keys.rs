@@ -306,6 +306,12 @@ const CONVERSATION: &[Key] = &[
         "src",
         "With `conversation`: the end that opens the connection and sends the requests.",
     ),
+    key(
+        "buffer",
+        TIME,
+        "none",
+        "With `conversation`: a player holds so much at most; `every` is how long a chunk is shown.",
+    ),
 ];
 const EXCHANGE: &[Key] = &[
     key("after", TIME, "0 s", "From the end of the exchange before, or from the open connection."),

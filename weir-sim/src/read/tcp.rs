@@ -44,11 +44,13 @@ pub(super) fn contents(
     Some((transfer, conversation))
 }
 
-/// Reads `conversation` and `client`.
+/// Reads `conversation`, `client` and `buffer`.
 fn conversation(table: &mut Table<'_>, report: &mut Report) -> Option<Option<Conversation>> {
     let client = optional(table, "client", report, |node, report| node.one_of(&CLIENTS, report));
+    let buffer = optional(table, "buffer", report, bounded);
     let Some(node) = table.field("conversation") else {
-        let Some(node) = table.field("client") else { return Some(None) };
+        let own = table.field("client").or_else(|| table.field("buffer"));
+        let Some(node) = own else { return Some(None) };
         let cure = "write a `conversation`, or take it out";
         report.push(node.draft(&codes::NEEDLESS, "needs a `conversation`").cure(cure));
         return None;
@@ -61,7 +63,8 @@ fn conversation(table: &mut Table<'_>, report: &mut Report) -> Option<Option<Con
         return None;
     }
     let exchanges: Option<_> = rows.iter().map(|row| exchange(row, report)).collect();
-    Some(Some(Conversation { client: client?.unwrap_or_default(), exchanges: exchanges? }))
+    let (client, buffer) = (client?.unwrap_or_default(), buffer?.unwrap_or_default());
+    Some(Some(Conversation { client, buffer, exchanges: exchanges? }))
 }
 
 /// Reads a row of `conversation`.

@@ -210,6 +210,7 @@ fn what_contradicts_itself_is_refused() {
         ("conversation = []", "has 0 exchanges"),
         ("conversation = [{ after = \"1 s\" }]", "exchanges nothing"),
         ("client = \"dst\"", "needs a `conversation`"),
+        ("buffer = \"3 s\"", "needs a `conversation`"),
         ("bytes = \"1 KB\"\nconversation = [{ up = 1 }]", "`conversation` says what is sent"),
     ];
     for (keys, wanted) in rows {

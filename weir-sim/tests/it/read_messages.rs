@@ -259,7 +259,7 @@ fn wrong_values_of_tcp_are_named() {
                 "W010 source `x` has no key `size`; it has `name`, `kind`, `proto`, `src`, `dst`, \
                 `sport`, `dport`, `dscp`, `vlan`, `pcp`, `src_mac`, `dst_mac`, `mark`, `icmp_type`, `interface`, `class`, `start`, `stop`, \
                 `profile`, `congestion`, `ecn`, `hystart`, `initial_window`, `slow_start`, `pacing`, `nagle`, `idle_restart`, `sack`, `rto_min`, `window`, `window_max`, \
-                `ack_delay`, `quick_acks`, `timestamps`, `mtu`, `mss`, `return_delay`, `loss`, `client`, \
+                `ack_delay`, `quick_acks`, `timestamps`, `mtu`, `mss`, `return_delay`, `loss`, `client`, `buffer`, \
                 `conversation`, `bytes`, `think`",
             ),
         ],

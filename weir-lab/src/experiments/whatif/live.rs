@@ -4,6 +4,7 @@
 //! follows from a small generator of its own for each application, so both policies of a pair meet
 //! the same users. Requests wait for responses, so how far a user comes depends on the policy.
 
+use super::habits::{BLOCK, GAP, OBJECTS, REQUEST, pause, size};
 use super::pairs::{Mix, Others, Pair};
 use super::quic::{self, Identity};
 use crate::experiments::records;
@@ -137,9 +138,9 @@ fn traffic(
                 scope.spawn(move || quic::serve(identity, socket, end));
             }
             for number in 0..count {
-                let of = (task, seed(port, number));
+                let user = quic::User { task, draw: seed(port, number), server: address };
                 let Some(socket) = bind(testbed, Host::Client, 0) else { continue };
-                scope.spawn(move || quic::fetch(identity, (socket, address), of, end));
+                scope.spawn(move || quic::fetch(identity, socket, user, end));
             }
         }
         for (own, length, pace) in streams {
@@ -260,7 +261,7 @@ fn fetch(port: u16, task: Task, (seed, end): (u64, Instant)) -> Option<()> {
                 thread::sleep(pause(&mut draw));
                 let mut stream = connect()?;
                 for _ in 0..OBJECTS {
-                    object(&mut stream, size(next(&mut draw)), end)?;
+                    object(&mut stream, size(&mut draw), end)?;
                     thread::sleep(GAP);
                 }
             }
@@ -281,16 +282,6 @@ fn play(stream: &mut TcpStream, chunk: u64, end: Instant) -> Option<()> {
         thread::sleep((until + SECOND).saturating_duration_since(now + BUFFER));
     }
     Some(())
-}
-
-/// Returns how long a reader looks at a page.
-pub(super) fn pause(draw: &mut u64) -> Duration {
-    Duration::from_millis(200 + next(draw) % 600)
-}
-
-/// Returns the bytes of an object of a page: from 4 to 128 KB, small ones more often.
-pub(super) fn size(drawn: u64) -> u64 {
-    4_000 << (drawn % 6)
 }
 
 /// Fetches one object.
@@ -328,12 +319,6 @@ fn stream(
     Some(())
 }
 
-/// Returns the next number of a linear congruence, with the constants of MMIX.
-pub(super) fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *state >> 33
-}
-
 /// The way of requests: fast, with room.
 const FAST: &str = "[link]\nrate = \"1 Gbit/s\"\nscheduler = \"fifo\"\n\n[class.all]\n\
                     default = true\nqueue = { limit = \"4000 packets\" }\n";
@@ -344,11 +329,3 @@ const IDLE_MAX: Duration = Duration::from_secs(4);
 const SECOND: Duration = Duration::from_secs(1);
 /// The film that a player holds at most.
 const BUFFER: Duration = Duration::from_secs(3);
-/// Objects of a page.
-pub(super) const OBJECTS: u32 = 4;
-/// From one object to the next.
-pub(super) const GAP: Duration = Duration::from_millis(30);
-/// Bytes of a request.
-pub(super) const REQUEST: usize = 400;
-/// Bytes that are written or read at once.
-pub(super) const BLOCK: usize = 64 << 10;

@@ -5,6 +5,7 @@
 //! objects. Beside the forecast stand what an open-loop replay of the same packets says, and that
 //! all stays as it was. The list of pairs was fixed before any was run ([`pairs`]).
 
+mod habits;
 mod kept;
 mod live;
 mod pairs;

@@ -2,10 +2,12 @@
 //!
 //! Invariant: a request has the bytes of one by TCP, and says how long its response is.
 
-use super::live::{BLOCK, GAP, OBJECTS, REQUEST, next, pause, size};
+use super::habits::{BLOCK, GAP, OBJECTS, REQUEST, pause, size};
 use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, TokioRuntime};
+use quinn::{
+    ClientConfig, Connection, Endpoint, EndpointConfig, Incoming, ServerConfig, TokioRuntime,
+};
 use std::error::Error;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -20,6 +22,17 @@ type Failed = Box<dyn Error + Send + Sync>;
 pub struct Identity {
     server: ServerConfig,
     client: ClientConfig,
+}
+
+/// A client, with its first draw and the address that it asks.
+#[derive(Clone, Copy)]
+pub struct User {
+    /// Its downloads.
+    pub task: Task,
+    /// From which pauses and sizes follow.
+    pub draw: u64,
+    /// The server.
+    pub server: SocketAddr,
 }
 
 /// The downloads of a client.
@@ -60,20 +73,21 @@ pub fn serve(identity: &Identity, socket: UdpSocket, end: Instant) -> io::Result
         let endpoint = endpoint(Some(server), socket)?;
         let accept = async {
             while let Some(incoming) = endpoint.accept().await {
-                let Ok(connecting) = incoming.accept() else { continue };
-                tokio::spawn(async move {
-                    // A client that has all closes the connection.
-                    if let Ok(connection) = connecting.await {
-                        while let Ok(stream) = connection.accept_bi().await {
-                            tokio::spawn(respond(stream));
-                        }
-                    }
-                });
+                tokio::spawn(converse(incoming));
             }
         };
         let _over = timeout_at(end.into(), accept).await;
         Ok(())
     })
+}
+
+/// Responds to the requests of a client, which closes the connection when it has all.
+async fn converse(incoming: Incoming) {
+    let Ok(connecting) = incoming.accept() else { return };
+    let Ok(connection) = connecting.await else { return };
+    while let Ok(stream) = connection.accept_bi().await {
+        tokio::spawn(respond(stream));
+    }
 }
 
 async fn respond((mut answer, mut request): (quinn::SendStream, quinn::RecvStream)) {
@@ -95,28 +109,19 @@ async fn respond((mut answer, mut request): (quinn::SendStream, quinn::RecvStrea
 ///
 /// # Errors
 /// When the system has no descriptor left.
-pub fn fetch(
-    identity: &Identity,
-    (socket, server): (UdpSocket, SocketAddr),
-    (task, seed): (Task, u64),
-    end: Instant,
-) -> io::Result<()> {
+pub fn fetch(identity: &Identity, socket: UdpSocket, user: User, end: Instant) -> io::Result<()> {
     let client = identity.client.clone();
     runtime()?.block_on(async {
         let mut endpoint = endpoint(None, socket)?;
         endpoint.set_default_client_config(client);
         // What is cut by the end is no error.
-        let _over = timeout_at(end.into(), objects(&endpoint, server, (task, seed))).await;
+        let _over = timeout_at(end.into(), objects(&endpoint, user)).await;
         Ok(())
     })
 }
 
-async fn objects(
-    endpoint: &Endpoint,
-    server: SocketAddr,
-    (task, seed): (Task, u64),
-) -> Result<(), Failed> {
-    let mut draw = seed;
+async fn objects(endpoint: &Endpoint, user: User) -> Result<(), Failed> {
+    let User { task, mut draw, server } = user;
     if task == Task::Download {
         return object(&endpoint.connect(server, NAME)?.await?, u64::MAX).await;
     }
@@ -124,7 +129,7 @@ async fn objects(
         sleep(pause(&mut draw)).await;
         let connection = endpoint.connect(server, NAME)?.await?;
         for _ in 0..OBJECTS {
-            object(&connection, size(next(&mut draw))).await?;
+            object(&connection, size(&mut draw)).await?;
             sleep(GAP).await;
         }
         connection.close(0_u8.into(), b"");

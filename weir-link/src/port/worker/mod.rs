@@ -71,7 +71,8 @@ impl Workers {
         workers: usize,
         intake: bool,
     ) -> Result<(Self, Vec<Box<dyn Port>>)> {
-        let ports: Vec<_> = ports.into_iter().map(Given::of).collect();
+        let ports = ports.into_iter().map(|(port, reopen)| Given::of(port, reopen));
+        let ports: Vec<_> = ports.collect();
         let shares = ports.iter().map(Given::shares).sum::<usize>();
         assert!(shares < OTHER_VIEW as usize, "each share has two views of its own");
         let notices = (0..workers.clamp(1, shares.max(1))).map(|_| Notice::new().map(Arc::new));
@@ -147,7 +148,7 @@ struct Given {
 }
 
 impl Given {
-    fn of((port, reopen): (Box<dyn Port>, Reopen)) -> Self {
+    fn of(port: Box<dyn Port>, reopen: Reopen) -> Self {
         let sharers = port.sharers();
         Self { port, reopen, sharers }
     }
