@@ -8,11 +8,14 @@
 //!
 //! [grid]                           # or [random] or [latin], with `points` above
 //! "policy.class.voice.rate" = ["1 Mbit/s", "2 Mbit/s"]
+//! "behind.rate.trace" = { folder = "traces" }   # each file of a folder, relative to the scenario
 //! ```
 
 use crate::design::{Axis, Design, Method};
 use crate::sweep::Spec;
 use serde::Deserialize;
+use std::fs;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use weir_policy::file::{self, ReadFile};
@@ -73,8 +76,9 @@ fn text(path: &Path, read_file: ReadFile<'_>) -> Result<String, String> {
 }
 
 fn spec(read: &Text, path: &Path, read_file: ReadFile<'_>) -> Result<Spec, String> {
-    let design = read.design()?;
     let place = path.parent().unwrap_or(Path::new("")).join(&read.scenario);
+    let folder = place.parent().unwrap_or(Path::new(""));
+    let design = read.design(folder)?;
     let spec = Spec {
         name: Some(read.scenario.display().to_string()),
         scenario: String::new(),
@@ -87,12 +91,12 @@ fn spec(read: &Text, path: &Path, read_file: ReadFile<'_>) -> Result<Spec, Strin
     };
     // A sweep that is too large is refused before its files are read.
     spec.runs()?;
-    let folder = place.parent().unwrap_or(Path::new(""));
     Spec { scenario: text(&place, read_file)?, ..spec }.gather_with(folder, read_file)
 }
 
 impl Text {
-    fn design(&self) -> Result<Design, String> {
+    /// Returns what varies; folders are relative to that of the scenario.
+    fn design(&self, folder: &Path) -> Result<Design, String> {
         let given = [
             (Method::Grid, &self.grid),
             (Method::Random, &self.random),
@@ -106,11 +110,45 @@ impl Text {
         };
         let axis = |(key, values): (&String, &toml::Value)| {
             let values = serde_json::to_value(values).map_err(|error| error.to_string())?;
-            let values = values.as_array().cloned();
+            let values = match values.get("folder").and_then(|named| named.as_str()) {
+                Some(named) => Some(names_of(folder, named)?),
+                None => values.as_array().cloned(),
+            };
             let values = values.ok_or_else(|| format!("`{key}` has no list of values"))?;
             Ok(Axis { key: key.clone(), values })
         };
         let axes = axes.iter().map(axis).collect::<Result<_, String>>()?;
         Ok(Design { method, axes, points: self.points, seed: self.draw })
     }
+}
+
+/// Returns the files of a folder, in the order of their names; hidden ones and notes (`.md`) are
+/// none.
+///
+/// # Errors
+/// As the system says, and for a folder without files.
+pub fn files_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let told = |error: io::Error| format!("cannot read {}: {error}", folder.display());
+    let entries = fs::read_dir(folder).map_err(told)?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths = paths.collect::<Result<Vec<_>, _>>().map_err(told)?;
+    let is_wanted = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.is_file() && !name.starts_with('.') && !name.ends_with(".md")
+    };
+    paths.retain(is_wanted);
+    paths.sort();
+    if paths.is_empty() {
+        return Err(format!("{}: the folder has no file", folder.display()));
+    }
+    Ok(paths)
+}
+
+/// Returns the paths of the files of a folder as values, as the scenario in `beside` names them.
+fn names_of(beside: &Path, folder: &str) -> Result<Vec<serde_json::Value>, String> {
+    let name = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        Path::new(folder).join(name).display().to_string().into()
+    };
+    Ok(files_of(&beside.join(folder))?.iter().map(name).collect())
 }

@@ -561,3 +561,38 @@ fn files_of_a_scenario_travel_with_it() {
     assert_eq!(done[&0].values, done[&1].values);
     assert_eq!(done[&0].values, [Some(100_000.0)]);
 }
+
+#[test]
+fn the_files_of_a_folder_are_the_values_of_an_axis() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        fs::write(folder.path().join(name), text).expect("it can be written");
+    };
+    fs::create_dir(folder.path().join("traces")).expect("it can be made");
+    // The slower line comes second, and notes are no trace.
+    write("traces/a.csv", "ms,kbit_s\n0,4000\n100,4000\n200,4000\n");
+    write("traces/b.csv", "ms,kbit_s\n0,1000\n100,1000\n200,1000\n");
+    write("traces/README.md", "whence");
+    write("p.toml", "[link]\nrate = '8 Mbit/s'\nscheduler = 'fifo'\n[class.all]\ndefault = true\n");
+    write(
+        "s.toml",
+        "policy = 'p.toml'\nduration = '1 s'\n[behind]\nrate = { trace = 'traces/a.csv' }\n\
+         [[source]]\nname = 'flood'\nkind = 'cbr'\nrate = '6 Mbit/s'\nsize = '1000 B'\n",
+    );
+    let text = |folder: &str| {
+        format!(
+            "scenario = 's.toml'\nreplications = 1\nmetrics = ['link.behind.p95']\n[grid]\n\
+             'behind.rate.trace' = {{ folder = '{folder}' }}\n"
+        )
+    };
+    write("sweep.toml", &text("traces"));
+    let path = folder.path().join("sweep.toml");
+    let spec = weir_sweep::file::read(&path).expect("it can be read");
+    assert_eq!(spec.design.axes[0].values, [json!("traces/a.csv"), json!("traces/b.csv")]);
+    let sweep = Sweep::new(spec).expect("it can be run");
+    let summary = Summary::of(&sweep, &all(&sweep));
+    let late = |point: usize| summary.points[point].results[0].expect("it was measured").mean;
+    assert!(late(1) > late(0), "{} s with the faster line, {} s", late(0), late(1));
+    write("sweep.toml", &text("none"));
+    assert!(weir_sweep::file::read(&path).is_err_and(|why| why.contains("none")));
+}

@@ -3,10 +3,10 @@
 
 use crate::input;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use weir_policy::policy::Promise;
 use weir_sim::promise::Proof;
+use weir_sweep::file::files_of;
 use weir_trace::capacity::{self, Capacity, End};
 
 /// A capacity over time, and the name of its file.
@@ -60,29 +60,11 @@ pub(super) fn traces(paths: &[PathBuf]) -> Result<Vec<Trace>, String> {
     let mut all = Vec::new();
     for path in paths {
         let files = if path.is_dir() { files_of(path)? } else { vec![path.clone()] };
-        if files.is_empty() {
-            return Err(format!("{}: the folder has no trace", path.display()));
-        }
         for file in files {
             all.push(trace(&file)?);
         }
     }
     Ok(all)
-}
-
-/// Returns the files of a folder; hidden ones and notes (`.md`) are no traces.
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let told = |error| format!("cannot read {}: {error}", folder.display());
-    let entries = fs::read_dir(folder).map_err(told)?;
-    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
-    let mut paths = paths.collect::<Result<Vec<_>, _>>().map_err(told)?;
-    let is_trace = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        path.is_file() && !name.starts_with('.') && !name.ends_with(".md")
-    };
-    paths.retain(is_trace);
-    paths.sort();
-    Ok(paths)
 }
 
 fn trace(path: &Path) -> Result<Trace, String> {

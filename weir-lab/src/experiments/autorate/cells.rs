@@ -9,6 +9,7 @@
 //! queue, as every shaper of a home's download does. Both have a class of calls before all others.
 
 use super::lines::Line;
+use super::mixes::Mix;
 use std::io;
 use std::path::Path;
 use weir_autorate::controller::named;
@@ -113,12 +114,13 @@ fn part_of(capacity: &Capacity, percent: u64) -> Result<Capacity, String> {
     Capacity::new(steps, End::Loop).ok_or_else(|| "it has no capacity".to_owned())
 }
 
-/// Runs a line with a contender; returns the figures of both ways.
+/// Runs a line with a load and a contender; returns the figures of both ways.
 ///
 /// # Errors
 /// When the scenario cannot be made or run.
-pub fn cell(line: &Line, contender: Contender) -> Result<[(Way, Cell); 2], String> {
-    let report = run(&scenario(line, contender)?, &mut |_| {}).map_err(|why| why.to_string())?;
+pub fn cell(line: &Line, mix: &Mix, contender: Contender) -> Result<[(Way, Cell); 2], String> {
+    let report =
+        run(&scenario(line, mix, contender)?, &mut |_| {}).map_err(|why| why.to_string())?;
     let network = report.network.ok_or("it is a network")?;
     let figures = |from: &str, call: &str| {
         let outlet = network.outlet("wan", from).and_then(|outlet| outlet.behind.as_ref());
@@ -141,7 +143,7 @@ fn figures(behind: &BehindReport, call: &str) -> Result<Cell, String> {
     })
 }
 
-fn scenario(line: &Line, contender: Contender) -> Result<Scenario, String> {
+fn scenario(line: &Line, mix: &Mix, contender: Contender) -> Result<Scenario, String> {
     let (up, up_control) = contender.plan(&line.up, Way::Up)?;
     let (down, down_control) = contender.plan(&line.down, Way::Down)?;
     let files = |path: &Path| match path.to_str() {
@@ -149,7 +151,8 @@ fn scenario(line: &Line, contender: Contender) -> Result<Scenario, String> {
         Some("down.toml") => Ok(policy(down).into_bytes()),
         _ => Err(io::Error::from(io::ErrorKind::NotFound)),
     };
-    let outcome = read::parse(SCENARIO.as_bytes(), "autorate.toml", &files);
+    let text = format!("{SCENARIO}{}", mix.sources);
+    let outcome = read::parse(text.as_bytes(), "autorate.toml", &files);
     let first = outcome.findings.first().map(|finding| finding.message.clone());
     let mut scenario = outcome.plan.ok_or_else(|| first.unwrap_or_default())?;
     let network = scenario.network.as_mut().ok_or("it is a network")?;
@@ -230,43 +233,6 @@ kind = "cbr"
 dport = 5004
 payload = "160 B"
 interval = "20 ms"
-from = "server"
-to = "host"
-
-[[source]]
-name = "up-cubic"
-kind = "tcp"
-window = "8 MB"
-timestamps = true
-from = "host"
-to = "server"
-
-[[source]]
-name = "up-bbr"
-kind = "tcp"
-congestion = "bbr"
-pacing = true
-window = "8 MB"
-timestamps = true
-start = "1 s"
-from = "host"
-to = "server"
-
-[[source]]
-name = "down-cubic"
-kind = "tcp"
-window = "8 MB"
-timestamps = true
-from = "server"
-to = "host"
-
-[[source]]
-name = "down-reno"
-kind = "tcp"
-congestion = "reno"
-window = "8 MB"
-timestamps = true
-start = "1 s"
 from = "server"
 to = "host"
 "#;

@@ -4,16 +4,19 @@
 //! Each contender runs over each line with bulk TCP and a call each way: the controllers, a rate
 //! fixed at the mean and at the 5th percentile, an oracle that knows the trace, and one that knows
 //! it 100 ms late, which is near to what any rule can know that waits for answers. What a
-//! contender has less than the oracle is its regret.
+//! contender has less than the oracle is its regret. Other loads ([`mixes`]) are run on a few
+//! lines.
 
 mod cells;
 mod lines;
+mod mixes;
 
 use super::{Experiment, Own};
 use crate::parallel;
 use crate::rows::{Row, Rows};
 use cells::{Cell, Contender, TARGET, Way, cell};
 use lines::{Line, lines};
+use mixes::{BULK, Mix, OTHERS};
 use weir_show::{Kind, Plot};
 
 /// The entry of this experiment in the registry.
@@ -34,10 +37,12 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
     for (line, cells) in lines.iter().zip(&all) {
         for (contender, both) in Contender::ALL.iter().zip(cells) {
             for (way, cell) in both {
-                rows.add(shown(line, *contender, *way, cell));
+                let oracle = &cells[place(Contender::Oracle)][*way as usize].1;
+                rows.add(shown(&line.name, (*contender, *way), cell, oracle));
             }
         }
     }
+    rows.extend(mixed(&lines)?);
     for way in [Way::Up, Way::Down] {
         rows.extend(judged(&all, way));
         rows.results.plots.extend(plots(&lines, &all, way));
@@ -51,18 +56,47 @@ fn run(rows: &mut Rows<'_>) -> Result<(), String> {
 fn measured(lines: &[Line]) -> Result<Vec<Cells>, String> {
     let pairs = |line| Contender::ALL.map(|contender| (line, contender));
     let asked: Vec<(&Line, Contender)> = lines.iter().flat_map(pairs).collect();
-    let cells = parallel::each(&asked, |(line, contender)| cell(line, *contender))?;
+    let cells = parallel::each(&asked, |(line, contender)| cell(line, &BULK, *contender))?;
     Ok(cells.chunks(Contender::ALL.len()).map(<[_]>::to_vec).collect())
 }
 
-fn shown(line: &Line, contender: Contender, way: Way, cell: &Cell) -> Row {
+/// Runs the other loads over a few lines.
+fn mixed(lines: &[Line]) -> Result<Vec<Row>, String> {
+    let few = lines.iter().filter(|line| MIXED.contains(&line.name.as_str()));
+    let pairs: Vec<(&Line, Mix)> = few.flat_map(|line| OTHERS.map(|mix| (line, mix))).collect();
+    let asked: Vec<_> =
+        pairs.iter().flat_map(|pair| RIVALS.map(|contender| (*pair, contender))).collect();
+    let cells = parallel::each(&asked, |((line, mix), contender)| cell(line, mix, *contender))?;
+    let mut rows = Vec::new();
+    for ((line, mix), cells) in pairs.iter().zip(cells.chunks(RIVALS.len())) {
+        let name = format!("{} with {}", line.name, mix.name);
+        for way in [Way::Up, Way::Down] {
+            let of = |rival: usize| &cells[rival][way as usize].1;
+            let each = RIVALS.iter().enumerate();
+            rows.extend(each.map(|(rival, one)| shown(&name, (*one, way), of(rival), of(0))));
+        }
+    }
+    Ok(rows)
+}
+
+/// Formats the figures of a contender, and what the oracle has more and less.
+fn shown(line: &str, (contender, way): (Contender, Way), cell: &Cell, oracle: &Cell) -> Row {
     let [half, most, slowest] = cell.delays;
-    let subject = format!("{}, {}: {}", line.name, word(way), contender.word());
-    let measured = format!(
+    let subject = format!("{line}, {}: {}", word(way), contender.word());
+    let mut measured = format!(
         "{:.1} % used; call p50 {half:.1}, p95 {most:.1}, p99 {slowest:.1} ms; above {:.1} %",
         cell.used, cell.above
     );
+    if contender != Contender::Oracle {
+        let (used, late) = (oracle.used - cell.used, most - oracle.delays[1]);
+        measured += &format!("; regret {used:.1} % used, p95 {late:.1} ms");
+    }
     Row::shown(subject, measured)
+}
+
+/// Returns the place of a contender among all.
+fn place(contender: Contender) -> usize {
+    Contender::ALL.iter().position(|one| *one == contender).unwrap_or(0)
 }
 
 const fn word(way: Way) -> &'static str {
@@ -77,9 +111,8 @@ fn judged(all: &[Cells], way: Way) -> Vec<Row> {
     let of = |contender: usize| -> Vec<Cell> {
         all.iter().map(|cells| cells[contender][way as usize].1).collect()
     };
-    let place = |contender| Contender::ALL.iter().position(|one| *one == contender).unwrap_or(0);
     let (own, peer) = (of(0), of(1));
-    let (oracle, late) = (of(place(Contender::Oracle)), of(place(Contender::LateOracle)));
+    let oracle = of(place(Contender::Oracle));
     let part = |cells: &[Cell]| {
         let parts = cells.iter().zip(&oracle);
         median(parts.map(|(cell, oracle)| cell.used / oracle.used.max(0.1) * 100.0))
@@ -90,21 +123,33 @@ fn judged(all: &[Cells], way: Way) -> Vec<Row> {
     let wins = own.iter().zip(&peer).filter(wins).count() as f64 * 100.0 / all.len().max(1) as f64;
     let limit = TARGET.as_nanos() as f64 / 1e6 + 5.0;
     let way = word(way);
-    vec![
+    let medians = Contender::ALL.iter().enumerate().map(|(place, contender)| {
+        let cells = of(place);
+        let used = median(cells.iter().map(|cell| cell.used));
+        let measured = format!(
+            "{used:.1} % used, {:.0} % of the oracle's, p95 {:.1} ms",
+            part(&cells),
+            p95(&cells)
+        );
+        Row::shown(format!("{way}: medians of {}", contender.word()), measured)
+    });
+    let goals = vec![
         Row::at_least(format!("{way}: median of the oracle's use"), part(&own), 90.0, "%"),
         Row::at_most(format!("{way}: median of the call's p95"), p95(&own), limit, "ms"),
         Row::at_least(format!("{way}: better than cake-autorate in both"), wins, 80.0, "%"),
-        Row::shown(
-            format!("{way}: the oracle itself, and one that is 100 ms late"),
-            format!(
-                "p95 {:.1} ms; {:.0} % of its use at p95 {:.1} ms",
-                p95(&oracle),
-                part(&late),
-                p95(&late)
-            ),
-        ),
-    ]
+    ];
+    medians.chain(goals).collect()
 }
+
+/// The lines of other loads: an LTE, a 5G and a Starlink line.
+const MIXED: [&str; 3] =
+    ["verizon-lte-short-down at 0 s", "5g-tm-down-1 at 0 s", "starlink-roam-down-1 at 0 s"];
+/// The contenders there, the oracle first.
+const RIVALS: [Contender; 3] = [
+    Contender::Oracle,
+    Contender::Controller("delay-target"),
+    Contender::Controller("cake-autorate"),
+];
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
