@@ -36,7 +36,6 @@ const KEYS: &[(&str, &str)] = &[
 
 /// Pairs of a queueing discipline of Linux that is no scheduler of Weir and the way to its effect.
 const DISCIPLINES: &[(&str, &str)] = &[
-    ("fq", "write the dropper `fq`, which takes turns among flows and paces each by `maxrate`"),
     ("fq_pie", "write the dropper `fq-pie`, which takes turns among flows, with PIE for each"),
     ("pfifo_fast", "write `priq` with a class for each band"),
     ("pfifo", "write `fifo`, with `limit` in packets"),

@@ -77,6 +77,8 @@ class Case:
     no_goal: str = ""
     # Lines that only the kernel gets, before the script.
     kernel: str = ""
+    # Each packet leaves with the same DSCP.
+    codes: bool = False
     # What is replaced in the policy: texts and their replacements.
     policy: tuple = ()
     # Which of several runs it is.
@@ -224,6 +226,19 @@ def greds():
 
 
 def cases():
+    # As `weir export tc` writes rules with `set_dscp`, `pcp` and `tcp_flags`: the kernel has to take each line.
+    dscp = """qdisc add dev v0 root handle 1: htb default 4
+class add dev v0 parent 1: classid 1:1 htb rate 3mbit ceil 3mbit
+class add dev v0 parent 1:1 classid 1:2 htb rate 1mbit ceil 3mbit prio 0 quantum 3028
+class add dev v0 parent 1:1 classid 1:3 htb rate 1mbit ceil 3mbit prio 0 quantum 3028
+class add dev v0 parent 1:1 classid 1:4 htb rate 1mbit ceil 3mbit prio 0 quantum 3028
+""" + deep("1:2", "1:3", "1:4") + """filter add dev v0 parent 1: protocol ip prio 1 flower ip_proto udp dst_port 5001 action pedit ex munge ip dsfield set 0xb8 retain 0xfc pipe action csum ip4h classid 1:2
+filter add dev v0 parent 1: protocol 802.1Q prio 2 flower vlan_prio 5 vlan_ethtype ip action pedit ex munge ip dsfield set 0x88 retain 0xfc pipe action csum ip4h classid 1:2
+filter add dev v0 parent 1: protocol ip prio 3 flower ip_proto tcp tcp_flags 0x10/0x10 classid 1:2
+filter add dev v0 parent 1: protocol ip prio 4 flower ip_proto udp dst_port 5002 action pedit ex munge ip dsfield set 0x20 retain 0xfc pipe action csum ip4h classid 1:3
+filter add dev v0 parent 1: protocol ipv6 prio 5 flower ip_proto udp dst_port 5002 action pedit ex munge ip6 traffic_class set 0x20 retain 0xfc classid 1:3
+"""
+
     def two(rate, **more):
         return [Flow(5001, rate, **more), Flow(5002, rate, **more)]
 
@@ -373,6 +388,7 @@ class add dev v0 parent 1: classid 1:20 drr quantum 1514
         Case("fq-codel-under-prio", under.format("fq_codel flows 16384 target 5ms interval 100ms"), [Flow(5001, 4e5, (200,)), *(Flow(p, 6e5, MIXED) for p in range(5003, 5008))]),
         Case("sfq", sfq, [Flow(p, 8e5, MIXED) for p in range(5001, 5006)]),
         Case("fq-codel", fair, [*(Flow(p, 7e5, MIXED) for p in range(5001, 5006)), Flow(5001, 6e6, stop=0.3)], places=0.999),
+        Case("dscp", dscp, [Flow(5001, 1e6, tos=2), Flow(5002, 2e6, tos=0x49), Flow(5003, 1e6, tos=0x28)], shapes=True, places=0.999, seconds=5, codes=True),
         *cakes(on_and_off, sparse),
         *fqs(on_and_off, sparse),
         Case("red", red, two(1.8e6, lengths=(1014,)), places=None, drops=0.01, seconds=120, slow=1),
@@ -417,7 +433,7 @@ def boot(folder, chosen):
     guest = folder / "ird"
     subprocess.run(["gcc", "-O2", "-Wall", "-static", "-o", guest / "bin/paced", HERE / "paced.c"], check=True)
     modules = next((folder / "unpacked/lib/modules").glob("*/kernel"))
-    for name in ("sch_hfsc", "sch_tbf", "sch_codel", "sch_pie", "sch_fq_codel", "sch_ets", "sch_choke", "sch_fq_pie", "sch_sfb", "sch_cake", "sch_fq", "sch_gred", "sch_ingress"):
+    for name in ("sch_hfsc", "sch_tbf", "sch_codel", "sch_pie", "sch_fq_codel", "sch_ets", "sch_choke", "sch_fq_pie", "sch_sfb", "sch_cake", "sch_fq", "sch_gred", "sch_ingress", "act_pedit", "act_csum", "libcrc32c"):
         for module in modules.rglob(f"{name}.ko"):
             shutil.copy(module, guest / "mod")
     shutil.copy(folder / "line/line.ko", guest / "mod")
@@ -552,6 +568,8 @@ def compare(case, rows, kernel, ours):
     shares = 0.1 if case.shares is None and case.drops is None else case.shares
     if shares is not None and points > shares:
         missed.append(f"shares over {shares} points apart")
+    if case.codes and any(kernel[n][2] >> 2 != tos >> 2 for n, _, tos in ours):
+        missed.append("code points differ")
     if (washed[0] > 0) != (washed[1] > 0):
         missed.append("only one washes")
     if case.marks is not None and abs(marks[1] - marks[0]) > case.marks * marks[0]:

@@ -26,10 +26,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 fn run_all(rows: &mut Rows<'_>) -> Result<(), String> {
     let cases = QUEUES.iter().flat_map(|queue| [1, 8, 32].map(|flows| (queue, flows)));
     for ((name, queue), flows) in cases {
-        for (kind, source) in SOURCES {
+        for (kind, sources) in SOURCES {
             let subject = format!("{name}: {flows} flows against one, {kind}");
             rows.measure(&subject, |_| {
-                let part = share(queue, source, flows)?;
+                let part = share(queue, sources, flows)?;
                 // The share that TCP leaves is told, not judged: a drop is a pause for it. And
                 // queues by connection know no hosts.
                 let is_judged = kind == FULL && *name != CONNECTIONS;
@@ -57,14 +57,14 @@ fn shared(subject: &str, part: f64, is_judged: bool) -> Row {
 }
 
 /// Returns the part of the bytes, in percent, that the host of one flow gets beside the other.
-fn share(queue: &str, source: &str, flows: u32) -> Result<f64, String> {
+fn share(queue: &str, sources: [&str; 2], flows: u32) -> Result<f64, String> {
     let mut text = format!(
         "duration = \"30 s\"\nwarmup = \"5 s\"\ndelay = \"5 ms\"\n[policy.link]\nrate = \"{RATE} \
          Mbit/s\"\nscheduler = \"fifo\"\n[policy.class.all]\ndefault = true\nqueue = {queue}\n"
     );
     let mut add = |host: u32, flow: u32, of: u32| {
         // Each host offers as much as the line carries.
-        let source = source.replace("RATE", &format!("{}", RATE * 1000 / of));
+        let source = sources[host as usize - 1].replace("RATE", &format!("{}", RATE * 1000 / of));
         let _ = write!(
             text,
             "[[source]]\nname = \"{host}-{flow}\"\nsrc = \"192.168.1.{host}\"\n\
@@ -128,10 +128,14 @@ const QUEUES: [(&str, &str); 4] = [
     ("isolate", "{ dropper = \"isolate\", isolate = \"flows within srcaddr\" }"),
     (CONNECTIONS, "{ dropper = \"fq-codel\" }"),
 ];
-/// The traffic of a flow; `RATE` is in kbit/s.
-const SOURCES: [(&str, &str); 2] = [
-    (FULL, "kind = \"cbr\"\nrate = \"RATE kbit/s\"\nsize = \"1514 B\"\n"),
-    ("TCP", "kind = \"tcp\"\nprofile = \"linux\"\nreturn_delay = \"5 ms\"\n"),
+const FULL_FLOW: &str = "kind = \"cbr\"\nrate = \"RATE kbit/s\"\nsize = \"1514 B\"\n";
+const TCP_FLOW: &str = "kind = \"tcp\"\nprofile = \"linux\"\nreturn_delay = \"5 ms\"\n";
+/// The traffic of a flow of the many and of the one; `RATE` is in kbit/s.
+const SOURCES: [(&str, [&str; 2]); 4] = [
+    (FULL, [FULL_FLOW; 2]),
+    ("TCP", [TCP_FLOW; 2]),
+    ("TCP of the one, others always full", [FULL_FLOW, TCP_FLOW]),
+    ("TCP of the many, the one always full", [TCP_FLOW, FULL_FLOW]),
 ];
 /// In Mbit/s.
 const RATE: u32 = 20;

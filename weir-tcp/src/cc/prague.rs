@@ -14,13 +14,15 @@ pub struct Prague {
     marks: MarkShare,
     /// The fraction of a segment of growth, in 2^20ths.
     growth: u64,
+    /// The fraction of a segment by which marks have still to shrink the window, in 2^20ths.
+    cut: u64,
     beta_1024: u32,
 }
 
 impl Prague {
     pub(super) fn new(config: &Config) -> Self {
         let beta_1024 = config.cubic.beta_1024;
-        Self { marks: MarkShare::new(), growth: 0, beta_1024 }
+        Self { marks: MarkShare::new(), growth: 0, cut: 0, beta_1024 }
     }
 
     /// Returns the window that a loss leaves, as in CUBIC.
@@ -45,7 +47,12 @@ impl Prague {
 impl CongestionControl for Prague {
     /// Answers a mark; what answers a loss replaces it.
     fn ssthresh(&mut self, window: &CongestionWindow, _now: Instant) -> u32 {
-        self.marks.reduced(window.segments)
+        // [prague §2.4.2] A window of few segments shrinks by parts of a segment, which sum up;
+        // rounded to whole ones, a small alpha would not shrink it at all.
+        self.cut += (u64::from(window.segments) * u64::from(self.marks.alpha)) >> 1;
+        let whole = self.cut >> 20;
+        self.cut &= (1 << 20) - 1;
+        window.segments.saturating_sub(whole as u32).max(2)
     }
 
     fn on_ack(&mut self, window: &mut CongestionWindow, sample: &Sample, mut acked: u32) {

@@ -90,6 +90,29 @@ fn every_scheduler_dropper_and_classifier_replays_to_the_bit() {
     assert!(departures > 10_000 && drops > 10_000, "{departures} departures, {drops} drops");
 }
 
+#[test]
+fn rules_by_tags_flags_and_lengths_and_their_marks_replay_to_the_bit() {
+    let text = "[link]\nrate = '10 Mbit/s'\nscheduler = 'drr'\n\
+        [class.tagged]\nmatch = [{ pcp = 5, set_dscp = 'af41' }]\n\
+        [class.acks]\nset_dscp = 'ef'\n\
+        match = [{ ethertype = 'ipv4', proto = 'tcp', tcp_flags = 'ack', length = '0-400 B' }]\n\
+        [class.rest]\ndefault = true\n";
+    let recording = Recording::new(text, 8).expect("a sound policy");
+    let bytes = recording.run(400, None);
+    let report = check(&bytes);
+    assert!(report.is_identical() && report.is_whole, "{report}");
+    let mut reader = RecordReader::new(&bytes[..]).expect("it was written as a record");
+    let mut marked = [[0; 2]; 3];
+    while let Ok(Some((_, step))) = reader.next_step() {
+        if let Step::Departure(left) = step {
+            marked[left.leaf.index()][usize::from(left.mark.written().is_some())] += 1;
+        }
+    }
+    let [tagged, acks, rest] = marked;
+    // A packet that has the code point already, or none, leaves as it came.
+    assert!(tagged[1] > 5 && acks[1] > 20 && rest[0] > 100 && rest[1] == 0, "{marked:?}");
+}
+
 /// Returns the record with each step as `change` leaves it; it gets the number of the step of its
 /// kind, and drops those for which it returns false.
 fn rewritten(bytes: &[u8], mut change: impl FnMut(&mut Step<'_>) -> bool) -> Vec<u8> {

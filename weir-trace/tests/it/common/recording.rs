@@ -176,7 +176,8 @@ impl Recording {
     }
 }
 
-/// A datagram to one of some ports, of any length; some are fragments, some other frames.
+/// A datagram to one of some ports, of any length; some are fragments, some have a tag, some are
+/// other frames.
 fn frame(random: &mut Random) -> Vec<u8> {
     let length = 60 + random.below(policies::MTU - 60) as usize;
     let mut frame = vec![0; length];
@@ -189,8 +190,18 @@ fn frame(random: &mut Random) -> Vec<u8> {
     frame[29] = random.below(4) as u8;
     frame[35] = random.below(8) as u8;
     frame[37] = random.below(10) as u8;
-    if random.below(40) == 0 {
-        frame[12] = 0x88;
+    if frame[23] == 6 && length >= 54 {
+        let flags = [0x10, 0x02, 0x18, 0x11][frame[29] as usize];
+        frame[46..48].copy_from_slice(&[0x50, flags]);
+    }
+    match random.below(40) {
+        0 => frame[12] = 0x88,
+        1..10 => {
+            let tag = [0x81, 0, frame[35] << 5, 7];
+            frame.splice(12..12, tag);
+            frame.truncate(length);
+        }
+        _ => {}
     }
     frame
 }
