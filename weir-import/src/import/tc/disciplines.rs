@@ -115,7 +115,7 @@ pub(super) fn read(
         }
         "choke" => one.queue = super::queues::choke(words, line, reading)?,
         "gred" => one.queue = super::queues::gred(words, (line, waiting), reading)?,
-        "sfb" => one.queue = super::queues::sfb(waiting, words, reading)?,
+        "sfb" => one.queue = super::queues::sfb(words, (line, waiting), reading)?,
         "dualpi2" => one.queue = super::queues::dualpi2(words, line, reading)?,
         "red" => one.queue = red(words, line, reading)?,
         "pfifo" | "bfifo" | "pfifo_fast" | "pfifo_head_drop" => {
