@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use weir_control::circuits::Circuit;
 use weir_policy::deployment::{Deployment, Rehearsal};
-use weir_policy::policy::CircuitRow;
+use weir_policy::policy::{CircuitRow, CircuitTemplate};
 
 /// The circuits that a file has, and what is wrong with it.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -46,23 +46,30 @@ pub fn foresee(deployment: &Deployment, text: &str) -> Foreseen {
         let Some(direction) = direction else { continue };
         let mut rehearsal = Rehearsal::new(&direction.policy);
         for several in circuits.chunks(BATCH_MAX) {
-            let rows: Vec<_> = several.iter().copied().map(row).collect();
-            let together = rehearsal.join(&way.template, &rows);
-            let faults = together.unwrap_or_else(|_| {
-                // One of them is wrong, and the others are not.
-                let alone = rows.iter().flat_map(|row| {
-                    let outcome = rehearsal.join(&way.template, &[*row]);
-                    outcome.unwrap_or_else(|why| vec![format!("circuit `{}`: {why}", row.id)])
-                });
-                alone.collect()
-            });
-            for fault in faults {
+            for fault in join(&mut rehearsal, &way.template, several) {
                 let is_new = alike.is_new(&fault);
                 foreseen.note(format!("direction `{}`, {fault}", way.direction), is_new);
             }
         }
     }
     foreseen
+}
+
+/// Lets circuits join; returns what is wrong with some.
+fn join(
+    rehearsal: &mut Rehearsal,
+    template: &CircuitTemplate,
+    circuits: &[&Circuit],
+) -> Vec<String> {
+    let rows: Vec<_> = circuits.iter().copied().map(row).collect();
+    rehearsal.join(template, &rows).unwrap_or_else(|_| {
+        // One of them is wrong, and the others are not.
+        let alone = rows.iter().flat_map(|row| {
+            let outcome = rehearsal.join(template, &[*row]);
+            outcome.unwrap_or_else(|why| vec![format!("circuit `{}`: {why}", row.id)])
+        });
+        alone.collect()
+    })
 }
 
 /// How often each fault was told of, whatever it names.

@@ -66,7 +66,7 @@ pub struct Step {
     pub present: u64,
 }
 
-/// What became of a change in one direction: why the class gets nothing, if it gets nothing; or why
+/// The outcome of a change in one direction: why the class gets nothing, if it gets nothing; or why
 /// the change was not made.
 pub type Made = Result<Option<String>, String>;
 

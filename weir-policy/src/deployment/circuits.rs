@@ -107,8 +107,8 @@ fn source(
         return Some(CircuitSource::Http);
     }
     if let Some(key) = table.foreign("expire") {
-        let message = "`expire` is for \"http\" and \"radius\": a circuit stays as long as the file \
-                       has it";
+        let message = "`expire` is for \"http\" and \"radius\": a circuit stays as long as the \
+                       file has it";
         let draft = Draft::new(&codes::BAD_CIRCUITS, key.key_span(), message);
         report.push(draft.cure("remove it, and let the circuit leave the file"));
     }
