@@ -83,6 +83,7 @@ fn wanted(options: &Options<'_, '_>, output: Option<&Path>) -> PyResult<weir_inf
         direction: options.take("direction")?,
         grouping,
         anonymous: options.take("anonymous")?,
+        ..weir_infer::Options::default()
     })
 }
 

@@ -214,7 +214,7 @@ impl Init {
         let names = files.map(|(name, _)| self.out.join(name).display().to_string()).to_vec();
         match output.format {
             Format::Json => output.json(&Written { files: names }),
-            Format::Text => output.text(&next_steps(&names, self.host.as_deref())),
+            Format::Text => output.text(&next_steps(&names, self.host.as_deref(), self.queue)),
         }
         Ok(Exit::Clean)
     }
@@ -384,8 +384,15 @@ fn faults(files: &[(&str, String)], output: &Output) -> Option<Exit> {
     Some(Exit::Faults)
 }
 
-fn next_steps(names: &[String], host: Option<&str>) -> String {
+fn next_steps(names: &[String], host: Option<&str>, queue: Queue) -> String {
     let [download, upload, deployment] = names else { return String::new() };
+    // A cake counts no hosts.
+    let see = match queue {
+        Queue::Isolate => {
+            format!("{NAME} --hosts 5     (who sends, what waits, and what was lost)")
+        }
+        Queue::Cake => format!("{NAME}     (what was sent, what waits, and what was lost)"),
+    };
     let place = host.map_or_else(
         || "between the interfaces that it names".to_owned(),
         |host| format!("at {host}, which keeps its addresses"),
@@ -394,7 +401,7 @@ fn next_steps(names: &[String], host: Option<&str>) -> String {
         "written: {download}, {upload}, {deployment}\n\
          check:   weir check {deployment} --bounds\n\
          run:     weir up {deployment}     (as root, {place})\n\
-         see:     weir status {NAME} --hosts 5     (who sends, what waits, and what was lost)\n\
+         see:     weir status {see}\n\
          try:     weir try ADDRESS     (where `weir recv` runs, behind the line: what its load \
          adds to the latency; a few ms, and without Weir often hundreds)\n\
          change:  weir set {NAME} upload:link.rate=9Mbit/s     (the line became slower: all \

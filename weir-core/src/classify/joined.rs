@@ -1,17 +1,20 @@
 //! Rules of classes that join while the classifier runs, added and removed one class at a time.
 //!
-//! They are tried behind all rules that the classifier was built with, in the order of the leaves
-//! of their classes. Each rule becomes a few patterns: a key of the packet under a mask of those
+//! They are tried behind all rules that the classifier was built with. Of those that accept a
+//! packet the one with the longest prefixes decides, as in a routing table, so that it does not
+//! matter which class joined first; of several such the one whose class has the first leaf. Each
+//! rule becomes a few patterns: a key of the packet under a mask of those
 //! bits that the rule demands (`key.rs`). All patterns are in one hash table of chains; a packet is
 //! looked up once for each mask in use, and each rule found is compared in full. All memory is
 //! allocated at the start and comes with the rules ([`RuleSet`]), so joining and leaving allocate
 //! and free nothing, and take time in proportion to the patterns of the class.
-//! Invariant: the result equals that of trying every rule in order.
+//! Invariant: the result equals that of comparing every rule.
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use super::key::{Bits, Family, Key, Single, field_words, fold, leading, words_of};
 use super::rule::{InterfaceId, Match, PortRange, Prefix, Rule, Target};
@@ -269,7 +272,7 @@ impl JoinedRules {
         self.detailed > 0
     }
 
-    /// Returns the target of the first rule that accepts the packet, whose key is `key`, and the
+    /// Returns the target of the rule that decides about the packet, whose key is `key`, and the
     /// number of the rule in its class.
     pub fn first(
         &self,
@@ -278,19 +281,19 @@ impl JoinedRules {
         headers: &Headers,
     ) -> Option<(Target, u16)> {
         let words = joined(key.addresses, key.fields);
-        let mut found: Option<(u32, u16)> = None;
+        let mut found: Option<(Reverse<u32>, u32, u16)> = None;
         for (number, mask) in self.masks.iter().enumerate().filter(|row| row.1.patterns > 0) {
             let masked = core::array::from_fn(|word| words[word] & mask.words[word]);
             for pattern in self.chain_of(&masked, number as u8) {
-                let rank = (pattern.place, pattern.rule);
-                if found.is_none_or(|found| rank < found)
-                    && self.rule(pattern).matches.accepts(interface, headers)
-                {
-                    found = Some(rank);
+                let matches = &self.rule(pattern).matches;
+                if matches.accepts(interface, headers) {
+                    let bits = Reverse(matches.address_bits(&headers.addresses));
+                    let rank = (bits, pattern.place, pattern.rule);
+                    found = Some(found.map_or(rank, |found| found.min(rank)));
                 }
             }
         }
-        let (place, rule) = found?;
+        let (_, place, rule) = found?;
         let set = self.sets[place as usize].as_ref()?;
         Some((set.rules[usize::from(rule)].target(), rule))
     }

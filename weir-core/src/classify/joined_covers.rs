@@ -1,4 +1,5 @@
-//! Finds the class that joined whose rule takes all packets of another rule.
+//! Finds the class that joined whose rule takes all packets of another rule: it accepts them, and
+//! has prefixes as long as the other rule's, or the longer ones would decide (`joined.rs`).
 //!
 //! As in `cover.rs`, a rule that covers another one accepts an example packet of it. Rules of
 //! classes that join have patterns: a key under a mask (`joined.rs`). They are kept here in order,
@@ -13,6 +14,7 @@ use super::joined::{Words, hash, joined, patterns};
 use super::key::Key;
 use super::rule::{Match, Rule};
 use crate::ids::LeafId;
+use crate::packet::Addresses;
 
 /// The patterns of classes that joined, searched for one that covers a rule.
 #[derive(Clone, Debug, Default)]
@@ -73,12 +75,18 @@ impl JoinedCovers {
             let alike = (number, hash, LeafId(0))..=(number, hash, LeafId(u32::MAX));
             let mut leaves = self.rows.range(alike).map(|row| row.2).take(LOOKS_MAX as usize);
             leaves.find(|other| {
-                let covers = |rule: &Rule| covers(&rule.matches, inner);
-                *other != leaf && rules_of(*other).iter().any(covers)
+                let takes = |rule: &Rule| takes(&rule.matches, inner, &headers.addresses);
+                *other != leaf && rules_of(*other).iter().any(takes)
             })
         });
         found.min()
     }
+}
+
+/// Returns whether a rule covers another one whose prefixes are no longer; `example` are addresses
+/// of the other one.
+fn takes(outer: &Match, inner: &Match, example: &Addresses) -> bool {
+    covers(outer, inner) && outer.address_bits(example) >= inner.address_bits(example)
 }
 
 /// Returns key and mask of each pattern.
@@ -96,10 +104,10 @@ mod tests {
 
     /// The oracle: compares with every rule of every other leaf.
     fn naive(all: &BTreeMap<LeafId, Vec<Rule>>, leaf: LeafId, inner: &Match) -> Option<LeafId> {
-        example(inner)?;
-        let covers = |rule: &Rule| covers(&rule.matches, inner);
+        let (_, headers) = example(inner)?;
+        let takes = |rule: &Rule| takes(&rule.matches, inner, &headers.addresses);
         let mut others = all.iter().filter(|(other, _)| **other != leaf);
-        others.find(|(_, rules)| rules.iter().any(covers)).map(|(other, _)| *other)
+        others.find(|(_, rules)| rules.iter().any(takes)).map(|(other, _)| *other)
     }
 
     #[test]

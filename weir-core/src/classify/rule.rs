@@ -18,7 +18,9 @@ use super::services::service_port;
 use super::tags::VlanTest;
 use crate::ids::{LeafId, MeterId};
 use crate::packet::fields::decimal;
-use crate::packet::{Dscp, Ecn, EtherType, FieldError, FlowKey, Headers, MacAddress, Protocol};
+use crate::packet::{
+    Addresses, Dscp, Ecn, EtherType, FieldError, FlowKey, Headers, MacAddress, Protocol,
+};
 
 /// Packets that satisfy `matches` go to `leaf`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -120,6 +122,16 @@ impl Match {
             && any_is(&self.destination_macs, headers.macs.map(|macs| macs.destination))
             && self.mark.is_none_or(|mark| mark.accepts(headers.mark))
             && self.details.as_ref().is_none_or(|details| details.accepts(headers))
+    }
+
+    /// Returns how many bits of these addresses the longest prefixes demand that contain them.
+    pub fn address_bits(&self, addresses: &Addresses) -> u32 {
+        let longest = |list: &[Prefix], address: Option<IpAddr>| {
+            let own = list.iter().filter(|one| address.is_some_and(|it| one.contains(it)));
+            own.map(|one| u32::from(one.prefix_len())).max().unwrap_or(0)
+        };
+        longest(&self.sources, addresses.source())
+            + longest(&self.destinations, addresses.destination())
     }
 
     /// Returns whether a condition tests ports, so that no later fragment can satisfy it by itself.

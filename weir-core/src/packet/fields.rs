@@ -214,7 +214,8 @@ impl FromStr for Ecn {
     type Err = FieldError;
 
     fn from_str(text: &str) -> Result<Ecn, FieldError> {
-        match number_of(ECN_NAMES, text) {
+        let number = text.parse().ok().filter(|code| *code < ECN_NAMES.len() as u16);
+        match number_of(ECN_NAMES, text).or(number) {
             Some(code) => Ok(Ecn::of_traffic_class(code as u8)),
             None => Err(FieldError::new(
                 "ECN",

@@ -25,6 +25,7 @@ use crate::parameter::{BuildError, Kind, Params};
 use crate::state::state;
 use crate::units::{Dimension, Duration, Instant};
 use alloc::boxed::Box;
+use alloc::format;
 
 /// Tins, flows and hosts by turns, with COBALT.
 pub struct Cake(Box<State>);
@@ -103,7 +104,19 @@ impl DropperDiscipline for Cake {
         let time = |row: &str, default| {
             params.duration(row).unwrap_or(Duration::from_millis(default)).max(SHORTEST)
         };
-        let interval = time(INTERVAL.name, 100);
+        let (target, interval) = (time(TARGET.name, 5), time(INTERVAL.name, 100));
+        if target > interval {
+            let cure = "the interval is the time of a round trip, and the target a part of it; \
+                        write a `target` of a twentieth of `interval`";
+            return refused(TARGET.name, cure.into());
+        }
+        let least = MEMORY_MIN.max(2 * place.mtu.get());
+        let written_memory = params.bytes("memory");
+        if written_memory.is_some_and(|memory| memory.get() < least) {
+            let cure =
+                format!("no packet fits into less; write at least {least} B, or leave it out");
+            return refused("memory", cure);
+        }
         let plan = TinsPlan {
             map,
             divides: match FlowKey::of_word(word) {
@@ -112,7 +125,7 @@ impl DropperDiscipline for Cake {
                 _ => Sides::None,
             },
             rate,
-            target: time(TARGET.name, 5),
+            target,
             interval,
             mtu: place.mtu.get().min(u64::from(u32::MAX)) as u32,
             washes: params.flag("wash") == Some(true),
@@ -127,7 +140,7 @@ impl DropperDiscipline for Cake {
             queues: (map.tins() * PLACES) as u32,
             order: Order::Tins(plan),
             limit: Limit::from_params(params, &Self::DESCRIPTOR),
-            memory: params.bytes("memory").unwrap_or_else(|| memory(rate, interval)),
+            memory: written_memory.unwrap_or_else(|| memory(rate, interval)),
             passes: false,
         };
         let outlives_rate = unlimited || written.is_some();
@@ -158,6 +171,8 @@ impl Dropper for Cake {
 }
 
 const MEMORY_MAX: u64 = 1 << 40;
+/// The least memory: a packet of an Ethernet counts 2304 bytes.
+const MEMORY_MIN: u64 = 4096;
 /// Which acknowledgements are dropped; the default first.
 const ACK_FILTERS: &[&str] = &["none", "spare", "aggressive"];
 /// The shortest target and interval, as in Linux.

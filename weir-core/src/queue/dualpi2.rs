@@ -150,6 +150,11 @@ impl DropperDiscipline for DualPi2 {
             );
             return refused("update", message);
         }
+        let other = ["step", "ramp"].into_iter().find(|name| params.duration(name).is_some());
+        if let Some(other) = other.filter(|_| law.step_packets.is_some()) {
+            let message = "`step_packets` stands in place of `step` and `ramp`; remove one of them";
+            return refused(other, message.into());
+        }
         let limit = Limit::from_params(params, &Self::DESCRIPTOR);
         let (order, memory) = (Order::Pair(law.plan), Bytes::new(u64::MAX));
         let room = Room { queues: 2, order, limit, memory, passes: false };

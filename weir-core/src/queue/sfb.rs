@@ -15,7 +15,7 @@
 use super::lateness::ECN_ON;
 use super::{
     Admission, Candidate, Dropper, DropperDescriptor, DropperDiscipline, Limit, Place, Reading,
-    Release, limit, row,
+    Release, limit, refused, row,
 };
 use crate::account::Count;
 use crate::event::DropReason;
@@ -109,6 +109,14 @@ impl DropperDiscipline for Sfb {
         let number = |name, default| params.number(name).unwrap_or(default);
         let packets = |name, default| number(name, default).min(PACKETS_MAX) as u16;
         let seconds = |name, default| params.duration(name).unwrap_or(Duration::from_secs(default));
+        let (most, target) = (params.number("max"), params.number("target"));
+        if let Some((most, target)) = most.zip(target).filter(|(most, target)| target > most) {
+            let message = alloc::format!(
+                "no bin has {target} packets where a flow has {most} at most; write a `target` \
+                 below `max`"
+            );
+            return refused("target", message);
+        }
         let part = |name, default: u16| match params.quantity(name) {
             Some(Quantity::Share(share)) => part_of(share),
             _ => default,

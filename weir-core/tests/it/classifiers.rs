@@ -4,6 +4,7 @@
 use crate::common::seeds::seeds;
 use crate::frames;
 
+use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use frames::{Draws, Frame, frame};
@@ -370,18 +371,22 @@ fn check_joined(seed: u64) -> [usize; 4] {
         };
         assert_eq!(had.map_or(Vec::new(), |set| set.rules().to_vec()), before);
         let all: Vec<Rule> = fixed.iter().chain(joined.iter().flatten()).cloned().collect();
-        let mut rebuilt = build(&oracle, &all);
         for _ in 0..12 {
             let (interface, headers) = random_packet(&mut random, &all);
             let headers = Headers { fragment: Fragment::None, ..headers };
             let now = Instant::from_nanos(step);
+            // Those that joined are tried with the longest prefixes first.
+            let mut all = all.clone();
+            let bits = |rule: &Rule| Reverse(rule.matches.address_bits(&headers.addresses));
+            all[fixed.len()..].sort_by_key(bits);
+            let mut rebuilt = build(&oracle, &all);
             let expected = rebuilt.classify(now, interface, &headers);
             let found = classifier.classify(now, interface, &headers);
             let numbers = |reason| match reason {
                 Reason::Rule(rule) if rule >= fixed.len() => {
-                    let behind = all[..rule].iter().rev();
-                    let own = behind.take_while(|other| other.leaf == expected.leaf);
-                    Reason::Joined(own.count())
+                    let place = (expected.leaf.0 - first.0) as usize;
+                    let own = joined[place].iter().position(|other| *other == all[rule]);
+                    Reason::Joined(own.expect("it joined"))
                 }
                 reason => reason,
             };

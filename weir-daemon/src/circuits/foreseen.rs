@@ -3,11 +3,13 @@
 use super::feed;
 use super::link::BATCH_MAX;
 use super::table::Table;
+use super::ways;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::time::Instant;
 use weir_control::circuits::Circuit;
-use weir_policy::deployment::{self, Deployment};
-use weir_policy::policy::CircuitRow;
+use weir_policy::deployment::{Deployment, Rehearsal};
+use weir_policy::policy::{CircuitRow, CircuitTemplate};
 
 /// The circuits that a file has, and what is wrong with it.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -24,39 +26,69 @@ pub struct Foreseen {
 /// Lets the circuits of the file join the policies of a deployment, as its link would.
 pub fn foresee(deployment: &Deployment, text: &str) -> Foreseen {
     let mut table = Table::default();
+    let ways = ways::ways(deployment);
+    table.set_ways(ways.clone());
     let read = feed::follow_file(&mut table, Instant::now(), text);
     let mut foreseen = Foreseen { circuits: table.wanted().count(), ..Foreseen::default() };
-    read.into_iter().for_each(|fault| foreseen.note(fault));
-    for (circuit, why) in table.faulty() {
-        foreseen.note(format!("circuit `{}`: {why}", circuit.id));
+    let mut alike = Alike::default();
+    for fault in read {
+        let is_new = alike.is_new(fault.split_once(": ").map_or(&*fault, |(_, why)| why));
+        foreseen.note(fault, is_new);
     }
-    let circuits: Vec<_> = table.wanted().filter(|one| !one.addresses.is_empty()).collect();
-    let template = deployment.circuits.as_ref().map(|circuits| &circuits.template);
-    let mut files = Vec::new();
-    for way in &deployment.directions {
-        let own = way.policy.circuits.iter().find(|one| Some(&one.name) == template);
-        let Some(template) = own.filter(|_| !files.contains(&&way.path)) else { continue };
-        files.push(&way.path);
-        let mut policy = way.policy.clone().with_places();
+    for (circuit, why) in table.faulty() {
+        let fault = format!("circuit `{}`: {why}", circuit.id);
+        let is_new = alike.is_new(&fault);
+        foreseen.note(fault, is_new);
+    }
+    let circuits: Vec<_> = table.sound().collect();
+    for way in &ways {
+        let direction = deployment.directions.iter().find(|one| one.name == way.direction);
+        let Some(direction) = direction else { continue };
+        let mut rehearsal = Rehearsal::new(&direction.policy);
         for several in circuits.chunks(BATCH_MAX) {
-            let rows: Vec<_> = several.iter().copied().map(row).collect();
-            if deployment::join(template, &mut policy, &rows).is_ok() {
-                continue;
-            }
-            // One of them is wrong, and the others are not.
-            for row in rows {
-                if let Err(why) = deployment::join(template, &mut policy, &[row]) {
-                    foreseen.note(format!("direction `{}`, circuit `{}`: {why}", way.name, row.id));
-                }
+            for fault in join(&mut rehearsal, &way.template, several) {
+                let is_new = alike.is_new(&fault);
+                foreseen.note(format!("direction `{}`, {fault}", way.direction), is_new);
             }
         }
     }
     foreseen
 }
 
+/// Lets circuits join; returns what is wrong with some.
+fn join(
+    rehearsal: &mut Rehearsal,
+    template: &CircuitTemplate,
+    circuits: &[&Circuit],
+) -> Vec<String> {
+    let rows: Vec<_> = circuits.iter().copied().map(row).collect();
+    rehearsal.join(template, &rows).unwrap_or_else(|_| {
+        // One of them is wrong, and the others are not.
+        let alone = rows.iter().flat_map(|row| {
+            let outcome = rehearsal.join(template, &[*row]);
+            outcome.unwrap_or_else(|why| vec![format!("circuit `{}`: {why}", row.id)])
+        });
+        alone.collect()
+    })
+}
+
+/// How often each fault was told of, whatever it names.
+#[derive(Default)]
+struct Alike(BTreeMap<String, usize>);
+
+impl Alike {
+    /// Counts a fault; returns whether not so many like it were told of.
+    fn is_new(&mut self, fault: &str) -> bool {
+        let plain = fault.split('`').step_by(2).collect::<Vec<_>>().join("`");
+        let count = self.0.entry(plain).or_default();
+        *count += 1;
+        *count <= ALIKE_MAX
+    }
+}
+
 impl Foreseen {
-    fn note(&mut self, fault: String) {
-        if self.faults.len() < FAULTS_MAX {
+    fn note(&mut self, fault: String, is_new: bool) {
+        if is_new && self.faults.len() < FAULTS_MAX {
             self.faults.push(fault);
         } else {
             self.more += 1;
@@ -71,11 +103,14 @@ fn row(circuit: &Circuit) -> CircuitRow<'_> {
 
 /// Bound: faults of circuits that are told of a file; further ones are counted.
 const FAULTS_MAX: usize = 20;
+/// Bound: faults that are told of for one reason; further ones are counted.
+const ALIKE_MAX: usize = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::path::Path;
+    use weir_policy::deployment;
 
     const POLICY: &str = "[link]\nrate = '1 Gbit/s'\nscheduler = 'htb'\n\
         [plan.gold]\nrate = '2 Mbit/s'\n\
@@ -83,7 +118,7 @@ mod tests {
         class.rate = '{plan.rate}'\nclass.match = [{ dst = ['{addresses}'] }]\n\
         [class.north]\nrate = '400 Mbit/s'\nplaces = 2\n\
         [class.north-own]\nparent = 'north'\nrate = '1 Mbit/s'\nmatch = { dport = 7 }\n\
-        [class.rest]\nrate = '10 Mbit/s'\ndefault = true\n";
+        [class.rest]\nrate = '10 Mbit/s'\ndefault = true\nmatch = { dst = '198.51.100.0/24' }\n";
     const LINK: &[u8] = b"[deployment]\nname = 'l'\nports = { in = 'eth0', out = 'eth1' }\n\
         [deployment.circuits]\nfrom = 'circuits.csv'\n\
         [direction.down]\nfrom = 'out'\nto = 'in'\npolicy = 'p.toml'\n";
@@ -97,7 +132,13 @@ mod tests {
             ("a,192.0.2.7,gold,north\nb,192.0.2.8,gold,north\n", 2, ""),
             ("a,192.0.2.7,lead,north\nb,192.0.2.8,gold,north\n", 2, "`a`: the plan `lead`"),
             ("a,192.0.2.7,gold,south\n", 1, "`a`: class `circuit-a` finds no place"),
-            ("a,home,gold,north\nb,192.0.2.8,gold,north\n", 1, "row 1: prefix \"home\""),
+            ("a,home,gold,north\nb,192.0.2.8,gold,north\n", 1, "line 2: prefix \"home\""),
+            ("a,192.0.2.0/24,gold,north\nb,192.0.2.8,gold,north\n", 2, ""),
+            ("a,0.0.0.0/0,gold,north\nb,192.0.2.8,gold,north\n", 1, "is every address"),
+            ("a,198.51.100.7,gold,north\n", 1, "`circuit-a` decides nothing: one of `rest`"),
+            ("a,192.0.2.7 198.51.100.7,gold,north\n", 1, "`198.51.100.7/32` in a rule of"),
+            ("a,192.0.2.7,gold,north\nb,192.0.2.7,lead,north\n", 2, "`b`: the plan `lead`"),
+            ("a,192.0.2.7,gold,north\nb,192.0.2.7,gold,west\n", 2, "no places in `west`"),
             ("a,192.0.2.7,gold,north\nb,192.0.2.7,gold,north\n", 2, "`a`: its address"),
             (
                 "a,192.0.2.7,gold,north\nb,192.0.2.8,gold,north\nc,192.0.2.9,gold,north\n",
@@ -114,6 +155,21 @@ mod tests {
         }
         let many: String = (0..30).map(|n| format!("c{n},192.0.2.{n},gold,north\n")).collect();
         let found = foresee(&deployment, &format!("id,addresses,plan,site\n{many}"));
-        assert_eq!((found.faults.len(), found.more), (FAULTS_MAX, 28 - FAULTS_MAX));
+        assert_eq!((found.faults.len(), found.more), (ALIKE_MAX, 28 - ALIKE_MAX));
+        let rows = (0..30).map(|n| format!("c{n},192.0.2.{n},p{n},north\n"));
+        let found =
+            foresee(&deployment, &format!("id,addresses,plan,site\n{}", rows.collect::<String>()));
+        assert_eq!((found.faults.len(), found.more), (ALIKE_MAX, 30 - ALIKE_MAX), "{found:?}");
+        let found = foresee(&deployment, "id,addresses\na,192.0.2.7\n");
+        assert_eq!(found.faults, ["the header lacks `plan`, `site`: circuits stay"]);
+        // A running link has room for so many kinds of rules.
+        let policy = POLICY.replace("places = 2", "places = 90");
+        let read = |_: &Path| Ok(policy.as_bytes().to_vec());
+        let deployment = deployment::parse(LINK, "l.toml", &read).plan.expect("it is sound");
+        let row = |n: u32| format!("c{n},2001:db8:{n}::/{},gold,north\n", 48 + n);
+        let kinds: String = (1..=40).map(row).collect();
+        let found = foresee(&deployment, &format!("id,addresses,plan,site\n{kinds}"));
+        assert_eq!((found.faults.len(), found.more), (ALIKE_MAX, 8 - ALIKE_MAX), "{found:?}");
+        assert!(found.faults[0].contains("room for 0 more of 32"), "{found:?}");
     }
 }

@@ -3,7 +3,8 @@
 //! It fills in the template of each direction, and gives several changes to the link in one
 //! request. The loop goes on meanwhile, and hears of each change later.
 
-use super::table::{Found, Step};
+use super::table::{Found, Made, Step};
+use super::ways::{self, Way, fill};
 use crate::companion::{Connect, LinkClient, refused};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use weir_control::protocol::{Answer, Changed, Query, Request, Tables, Texts};
 use weir_control::texts;
 use weir_host::watch::Waker;
 use weir_policy::deployment::Circuits;
-use weir_policy::policy::{CIRCUIT_PREFIX, CircuitRow, CircuitTemplate};
+use weir_policy::policy::{CIRCUIT_PREFIX, CircuitTemplate};
 use weir_policy::render;
 
 /// Something that the thread has done, or heard of the link.
@@ -24,7 +25,7 @@ pub enum Outcome {
     /// The link and its classes, at the start and after a change by others.
     Seen(Box<Seen>),
     /// The outcomes of changes, in each direction.
-    Made(Vec<(Step, Vec<Result<(), String>>)>),
+    Made(Vec<(Step, Vec<Made>)>),
     /// Hosts in the default classes, those that a circuit has among them.
     Hosts(Vec<UnknownHost>),
     /// The link cannot be used.
@@ -36,6 +37,8 @@ pub enum Outcome {
 pub struct Seen {
     /// The section of the deployment.
     pub settings: Circuits,
+    /// The directions that shape them.
+    pub ways: Vec<Way>,
     /// The classes of circuits that it has, by their names.
     pub classes: BTreeMap<String, Found>,
 }
@@ -86,15 +89,6 @@ struct Worker {
     waker: Arc<Waker>,
 }
 
-/// A direction that shapes circuits.
-#[derive(Clone, PartialEq, Debug)]
-struct Way {
-    direction: String,
-    template: CircuitTemplate,
-    /// The class of packets that no rule takes.
-    default: String,
-}
-
 impl Worker {
     fn work(mut self, arriving: &Receiver<Vec<Step>>) {
         match self.client.texts().and_then(|texts| self.see(&texts)) {
@@ -142,24 +136,13 @@ impl Worker {
         let Some(deployment) = outcome.plan else {
             return Err(render::summary(&outcome.findings));
         };
+        let ways = ways::ways(&deployment);
         let settings = deployment.circuits.ok_or("the deployment has no [deployment.circuits]")?;
-        let mut files: Vec<String> = Vec::new();
-        let mut ways = Vec::new();
-        for way in deployment.directions {
-            let file = way.path.display().to_string();
-            let template = way.policy.circuits.iter().find(|one| one.name == settings.template);
-            // Two directions with one policy have the same places.
-            if let Some(template) = template.filter(|_| !files.contains(&file)) {
-                files.push(file);
-                let default = way.policy.leaf_name(way.policy.default.leaf).to_owned();
-                ways.push(Way { direction: way.name, template: template.clone(), default });
-            }
-        }
         let is_same = ways == self.ways;
         self.ways = ways;
         let mut classes: BTreeMap<String, Found> = BTreeMap::new();
-        for (bit, (file, way)) in files.iter().zip(&self.ways).enumerate() {
-            let tables = texts.added.get(file).into_iter().flatten();
+        for (bit, way) in self.ways.iter().enumerate() {
+            let tables = texts.added.get(&way.file).into_iter().flatten();
             for (name, table) in tables.filter(|(name, _)| name.starts_with(CIRCUIT_PREFIX)) {
                 let (circuit, is_current) = found(table, is_same, &way.template);
                 let new = Found { present: 0, circuit: None, is_current: true };
@@ -171,11 +154,11 @@ impl Worker {
         }
         let everywhere = (1 << self.ways.len()) - 1;
         classes.values_mut().for_each(|found| found.is_current &= found.present == everywhere);
-        Ok(Seen { settings, classes })
+        Ok(Seen { settings, ways: self.ways.clone(), classes })
     }
 
     /// Makes changes; returns what became of each in each direction.
-    fn make(&mut self, steps: &[Step]) -> Vec<Vec<Result<(), String>>> {
+    fn make(&mut self, steps: &[Step]) -> Vec<Vec<Made>> {
         let mut made = vec![Vec::new(); steps.len()];
         for (bit, way) in self.ways.clone().iter().enumerate() {
             let filled: Vec<_> = steps.iter().map(|step| Change::of(step, bit, way)).collect();
@@ -184,44 +167,41 @@ impl Worker {
                     1 => why,
                     _ => format!("{}: {why}", way.direction),
                 };
-                made.push(outcome.map_err(named));
+                made.push(outcome.map(|hidden| hidden.map(named)).map_err(named));
             }
         }
         made
     }
 
     /// Makes the changes of one direction.
-    fn make_in(
-        &mut self,
-        way: &Way,
-        changes: &[Result<Change<'_>, String>],
-    ) -> Vec<Result<(), String>> {
+    fn make_in(&mut self, way: &Way, changes: &[Result<Change<'_>, String>]) -> Vec<Made> {
         let sound: Vec<_> = changes.iter().flatten().collect();
-        let is_made = match sound.as_slice() {
-            [] => true,
-            [_] => false,
+        let all = match sound.as_slice() {
+            [] => Some(Vec::new()),
+            [_] => None,
             several => {
-                self.client.call(&request(&way.direction, several)).and_then(refused).is_ok()
+                let answer = self.client.call(&request(&way.direction, several));
+                answer.and_then(warned).ok()
             }
         };
-        let one = |change: &Result<Change<'_>, String>| match change {
-            Err(why) => Err(why.clone()),
-            Ok(_) if is_made => Ok(()),
+        let one = |change: &Result<Change<'_>, String>| match (change, &all) {
+            (Err(why), _) => Err(why.clone()),
+            (Ok(change), Some(warnings)) => Ok(change.hidden(warnings)),
             // One of them is wrong, and the others are not.
-            Ok(change) => self.make_alone(way, change),
+            (Ok(change), None) => self.make_alone(way, change),
         };
         changes.iter().map(one).collect()
     }
 
-    fn make_alone(&mut self, way: &Way, change: &Change<'_>) -> Result<(), String> {
+    fn make_alone(&mut self, way: &Way, change: &Change<'_>) -> Made {
         if matches!(change, Change::None) {
-            return Ok(());
+            return Ok(None);
         }
         match (change, self.client.call(&request(&way.direction, &[change]))?) {
             // A class that is gone already is as good as one that left.
-            (Change::Leave(_), Answer::Changed(_)) => Ok(()),
+            (Change::Leave(_), Answer::Changed(_)) => Ok(None),
             (_, Answer::Changed(changed)) if changed.errors > 0 => Err(reason(&changed)),
-            (_, answer) => refused(answer),
+            (_, answer) => warned(answer).map(|warnings| change.hidden(&warnings)),
         }
     }
 
@@ -248,7 +228,8 @@ impl Worker {
 
 /// A change of one class in one direction.
 enum Change<'s> {
-    Join(String),
+    /// The name of the class, and its table.
+    Join(&'s str, String),
     Leave(&'s str),
     /// There is nothing to do.
     None,
@@ -257,18 +238,42 @@ enum Change<'s> {
 impl<'s> Change<'s> {
     fn of(step: &'s Step, bit: usize, way: &Way) -> Result<Self, String> {
         match &step.circuit {
-            Some(circuit) => fill(&way.template, circuit).map(Self::Join),
+            Some(circuit) => {
+                fill(&way.template, circuit).map(|table| Self::Join(&step.class, table))
+            }
             None if step.present & 1 << bit == 0 => Ok(Self::None),
             None => Ok(Self::Leave(&step.class)),
         }
     }
+
+    /// Returns which of these warnings says that the class gets nothing.
+    fn hidden(&self, warnings: &[String]) -> Option<String> {
+        let Self::Join(class, _) = self else { return None };
+        let own = format!("of class `{class}` decides nothing");
+        warnings.iter().find(|warning| warning.contains(&own)).cloned()
+    }
+}
+
+/// Returns what the link says of rules that decide nothing.
+///
+/// # Errors
+/// When the change was not made.
+fn warned(answer: Answer) -> Result<Vec<String>, String> {
+    let warnings = match &answer {
+        Answer::Changed(changed) => {
+            let hidden = changed.findings.iter().filter(|one| one["code"] == SHADOWED);
+            hidden.filter_map(|one| one["message"].as_str()).map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    };
+    refused(answer).map(|()| warnings)
 }
 
 fn request(direction: &str, changes: &[&Change<'_>]) -> Request {
     let (mut tables, mut remove) = (String::new(), Vec::new());
     for change in changes {
         match change {
-            Change::Join(table) => tables += table,
+            Change::Join(_, table) => tables += table,
             Change::Leave(class) => remove.push((*class).to_owned()),
             Change::None => {}
         }
@@ -288,13 +293,6 @@ fn reason(changed: &Changed) -> String {
     let error = changed.findings.iter().find(is_error);
     let text = |key: &str| error.and_then(|error| error[key].as_str()).unwrap_or_default();
     format!("{}; {}", text("message"), text("cure"))
-}
-
-/// Returns the table of a circuit's class, which says in a note what it is for.
-fn fill(template: &CircuitTemplate, circuit: &Circuit) -> Result<String, String> {
-    let note = serde_json::to_string(circuit).map_err(|error| error.to_string())?;
-    let Circuit { id, addresses, plan, site, .. } = circuit;
-    template.fill(&CircuitRow { id, addresses, plan, site }, &note)
 }
 
 /// Returns the circuit of a class that the link has, and whether its table is what the template
@@ -317,6 +315,8 @@ fn found(table: &str, is_same: bool, template: &CircuitTemplate) -> (Option<Circ
     (circuit, is_current)
 }
 
+/// The code of a rule that decides nothing.
+const SHADOWED: &str = weir_policy::codes::SHADOWED.id;
 /// The reason of its changes in the history of the link.
 const REASON: &str = "circuits";
 /// How soon a change by others is noticed.

@@ -14,6 +14,7 @@ mod link;
 mod radius;
 mod server;
 mod table;
+mod ways;
 
 use crate::companion;
 use crate::keeper::circuits::{FromCircuits, ToCircuits};

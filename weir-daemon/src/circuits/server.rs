@@ -203,6 +203,7 @@ impl Server {
 
     fn see(&mut self, now: Instant, seen: Seen) {
         let is_start = self.settings.is_none();
+        self.table.set_ways(seen.ways);
         self.table.learn(now, &seen.classes, is_start);
         if let (true, CircuitSource::Radius(settings)) = (is_start, &seen.settings.from) {
             let settings = settings.as_ref().clone();

@@ -4,8 +4,10 @@
 //! [`Table::replace`]), [`Table::take`] says what to change at the link, and [`Table::answer`]
 //! hears what became of it. However fast circuits come and go, one change of each is under way at
 //! most, and the next is to what is wanted by then: so nothing waits that is bounded by less than
-//! the number of circuits. Invariant: an address belongs to one circuit, the last that named it.
+//! the number of circuits. Invariant: an address belongs to one circuit, the last that named it and
+//! could have a class.
 
+use super::ways::{self, Way};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -24,6 +26,8 @@ pub struct Table {
     due: VecDeque<String>,
     /// The faulty one that was tried again last.
     retried: String,
+    /// The directions that shape circuits.
+    ways: Vec<Way>,
     expired: u64,
     moved: u64,
 }
@@ -62,6 +66,10 @@ pub struct Step {
     pub present: u64,
 }
 
+/// The outcome of a change in one direction: why the class gets nothing, if it gets nothing; or why
+/// the change was not made.
+pub type Made = Result<Option<String>, String>;
+
 /// A class of a circuit that the link has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
@@ -74,6 +82,16 @@ pub struct Found {
 }
 
 impl Table {
+    /// These directions shape circuits from now on.
+    pub fn set_ways(&mut self, ways: Vec<Way>) {
+        self.ways = ways;
+    }
+
+    /// Returns the columns that templates name.
+    pub fn columns(&self) -> BTreeSet<&'static str> {
+        self.ways.iter().flat_map(|way| way.template.columns()).collect()
+    }
+
     /// A circuit joins, or is another one from now on.
     ///
     /// # Errors
@@ -88,15 +106,24 @@ impl Table {
         if !self.entries.contains_key(&class) && self.entries.len() >= CIRCUITS_MAX {
             return Err(format!("there are {CIRCUITS_MAX} circuits, and no more may join"));
         }
-        if known.is_none_or(|known| known.addresses != circuit.addresses) {
-            self.disown(&class);
-            circuit.addresses.iter().for_each(|address| self.own(address, &class));
+        if known == Some(&circuit) {
+            self.entries.get_mut(&class).expect("it is known").heard = now;
+            return Ok(());
         }
+        // Other circuits keep addresses that this one could not use.
+        let refusal = self.others_have(&circuit).then(|| self.refusal(&circuit));
+        let fault = refusal.flatten();
+        self.disown(&class);
+        let is_free = |address: &&String| !self.owners.contains_key(*address);
+        let own = circuit.addresses.iter().filter(|one| fault.is_none() || is_free(one));
+        own.cloned().collect::<Vec<_>>().iter().for_each(|address| self.own(address, &class));
         let entry = self.entries.entry(class.clone()).or_insert_with(|| Entry::new(now));
+        let is_bare = circuit.addresses.is_empty();
+        let is_refused = fault.is_some();
         entry.heard = now;
-        if entry.wanted.as_ref() != Some(&circuit) {
-            entry.fault = circuit.addresses.is_empty().then(|| NO_ADDRESS.to_owned());
-            entry.wanted = Some(circuit);
+        entry.fault = fault.or_else(|| is_bare.then(|| NO_ADDRESS.to_owned()));
+        entry.wanted = Some(circuit);
+        if !is_refused {
             self.mark(&class);
         }
         Ok(())
@@ -125,9 +152,16 @@ impl Table {
         });
     }
 
-    /// These are all circuits from now on; returns the places of those that are none, and why.
+    /// These are all circuits from now on, unless each of them is none; returns the places of those
+    /// that are none, and why.
     pub fn replace(&mut self, now: Instant, circuits: Vec<Circuit>) -> Vec<(usize, String)> {
         let mut faults = Vec::new();
+        let unsound = |circuit: &Circuit| sound(circuit.clone()).err();
+        if circuits.iter().all(|circuit| unsound(circuit).is_some()) {
+            // What is no list of circuits does not end them.
+            let all = circuits.iter().enumerate();
+            return all.filter_map(|(place, one)| Some((place, unsound(one)?))).collect();
+        }
         let named: BTreeSet<_> =
             circuits.iter().map(|circuit| circuit_class(&circuit.id)).collect();
         let gone = self.entries.keys().filter(|class| !named.contains(*class)).cloned();
@@ -151,15 +185,22 @@ impl Table {
     pub fn retry(&mut self) {
         let is_faulty = |(_, entry): &(&String, &Entry)| entry.fault.is_some();
         let behind = self.entries.range(self.retried.clone()..).filter(is_faulty);
-        let mut some: Vec<_> = behind.map(|(class, _)| class.clone()).take(RETRIES_MAX).collect();
+        let some: Vec<_> = behind.map(|(class, _)| class.clone()).take(RETRIES_MAX).collect();
         let last = some.get(RETRIES_MAX - 1);
         self.retried = last.map_or(String::new(), |last| format!("{last}\0"));
-        some.retain(|class| {
+        for class in some {
+            let Some(circuit) = self.entries[&class].wanted.clone() else {
+                self.mark(&class);
+                continue;
+            };
             // A circuit without an address would be no better off.
-            let wanted = self.entries[class].wanted.as_ref();
-            wanted.is_none_or(|circuit| !circuit.addresses.is_empty())
-        });
-        some.iter().for_each(|class| self.mark(class));
+            let is_bare = circuit.addresses.is_empty();
+            if is_bare || self.others_have(&circuit) && self.refusal(&circuit).is_some() {
+                continue;
+            }
+            circuit.addresses.iter().for_each(|address| self.own(address, &class));
+            self.mark(&class);
+        }
     }
 
     /// Learns which classes of circuits the link has: at the start, when those that say what they
@@ -184,7 +225,9 @@ impl Table {
             }
             let present = found.get(&class).map_or(0, |found| found.present);
             let is_current = found.get(&class).is_some_and(|found| found.is_current);
-            if entry.present != present || !is_current {
+            // The class that took its packets may be another one now.
+            let is_hidden = entry.fault.is_some() && entry.applied.is_some();
+            if entry.present != present || !is_current || is_hidden {
                 entry.present = present;
                 entry.applied = entry.applied.take().filter(|_| is_start && is_current);
                 self.mark(&class);
@@ -201,6 +244,11 @@ impl Table {
             let Some(entry) = self.entries.get_mut(&class) else { continue };
             entry.turn = Turn::Idle;
             let circuit = entry.wanted.clone().filter(|circuit| !circuit.addresses.is_empty());
+            let is_own = |address: &String| self.owners.get(address) == Some(&class);
+            if circuit.iter().flat_map(|circuit| &circuit.addresses).any(|one| !is_own(one)) {
+                // Another circuit keeps an address: this one has to wait.
+                continue;
+            }
             if circuit.is_none() && entry.present == 0 {
                 if entry.wanted.is_none() {
                     self.entries.remove(&class);
@@ -225,17 +273,19 @@ impl Table {
     }
 
     /// Hears what became of a change, in each direction.
-    pub fn answer(&mut self, step: &Step, outcomes: &[Result<(), String>]) {
+    pub fn answer(&mut self, step: &Step, outcomes: &[Made]) {
         let Some(entry) = self.entries.get_mut(&step.class) else { return };
         for (way, outcome) in outcomes.iter().enumerate() {
             match (&step.circuit, outcome) {
-                (Some(_), Ok(())) => entry.present |= 1 << way,
-                (None, Ok(())) => entry.present &= !(1 << way),
+                (Some(_), Ok(_)) => entry.present |= 1 << way,
+                (None, Ok(_)) => entry.present &= !(1 << way),
                 (_, Err(_)) => {}
             }
         }
-        let fault = outcomes.iter().find_map(|outcome| outcome.as_ref().err()).cloned();
-        entry.applied = step.circuit.clone().filter(|_| fault.is_none());
+        let refused = outcomes.iter().find_map(|outcome| outcome.as_ref().err());
+        let hidden = outcomes.iter().flatten().flatten().next();
+        entry.applied = step.circuit.clone().filter(|_| refused.is_none());
+        let fault = refused.or(hidden).cloned();
         let has_address = entry.wanted.as_ref().is_some_and(|it| !it.addresses.is_empty());
         if fault.is_some() || has_address {
             entry.fault = fault;
@@ -286,6 +336,12 @@ impl Table {
         self.entries.values().filter_map(|entry| entry.wanted.as_ref())
     }
 
+    /// Returns the circuits that may have a class.
+    pub fn sound(&self) -> impl Iterator<Item = &Circuit> {
+        let sound = self.entries.values().filter(|entry| entry.fault.is_none());
+        sound.filter_map(|entry| entry.wanted.as_ref())
+    }
+
     /// Returns the circuits with a fault, and it.
     pub fn faulty(&self) -> impl Iterator<Item = (&Circuit, &str)> {
         self.entries.values().filter_map(|entry| entry.wanted.as_ref().zip(entry.fault.as_deref()))
@@ -310,8 +366,20 @@ impl Table {
     fn disown(&mut self, class: &str) {
         let circuit = self.entries.get(class).and_then(|entry| entry.wanted.as_ref());
         for address in circuit.iter().flat_map(|circuit| &circuit.addresses) {
-            self.owners.remove(address);
+            if self.owners.get(address).is_some_and(|owner| owner == class) {
+                self.owners.remove(address);
+            }
         }
+    }
+
+    fn refusal(&self, circuit: &Circuit) -> Option<String> {
+        ways::refusal(&self.ways, circuit)
+    }
+
+    /// Returns whether another circuit has one of its addresses.
+    fn others_have(&self, circuit: &Circuit) -> bool {
+        let class = circuit_class(&circuit.id);
+        circuit.addresses.iter().any(|one| self.owners.get(one).is_some_and(|it| *it != class))
     }
 
     fn let_go(&mut self, class: &str) {
@@ -382,6 +450,9 @@ fn sound(mut circuit: Circuit) -> Result<Circuit, String> {
     let mut prefixes = BTreeSet::new();
     for text in &circuit.addresses {
         let prefix = Prefix::parse(text.trim()).map_err(|why| why.to_string())?;
+        if prefix.prefix_len() == 0 {
+            return Err(format!("{prefix} is every address; write those of the circuit"));
+        }
         prefixes.insert(prefix.to_string());
     }
     circuit.addresses = prefixes.into_iter().collect();

@@ -232,7 +232,13 @@ fn layers(matches: &Match) -> Vec<Layer> {
         || !matches.sources.is_empty()
         || !matches.destinations.is_empty()
         || matches.details.as_ref().is_some_and(|details| !details.lengths.is_empty());
-    if ip { vec![Layer::Four, Layer::Six] } else { vec![Layer::Any] }
+    match matches.protocol {
+        // ICMP is of IPv4, and ICMPv6 of IPv6: tc refuses them elsewhere.
+        Some(Protocol::ICMP) => vec![Layer::Four],
+        Some(Protocol::ICMPV6) => vec![Layer::Six],
+        _ if ip => vec![Layer::Four, Layer::Six],
+        _ => vec![Layer::Any],
+    }
 }
 
 /// Ports need a protocol there: without one, each that has ports.

@@ -21,6 +21,11 @@ fn check(filters: Filters, policy: &str, rows: &[Row]) {
         let export = exported(&policy.replace('@', text), filters).expect("the kernel has it");
         let lines = export.lines.join("\n");
         assert!(export.lines.iter().any(|line| line == wanted), "{text}:\n{wanted}\nin:\n{lines}");
+        let is_refused = |line: &String| {
+            let [four, six] = ["protocol ip ", "protocol ipv6 "].map(|word| line.contains(word));
+            six && line.contains("ip_proto icmp ") || four && line.contains("icmpv6")
+        };
+        assert!(!export.lines.iter().any(is_refused), "{text}: ICMP of the other IP in:\n{lines}");
         let whats: Vec<&str> = export.lost.iter().map(|loss| loss.what.as_str()).collect();
         let expected: Vec<&str> = lost.iter().map(|row| row.0).collect();
         assert_eq!(whats, expected, "{text}");
@@ -661,6 +666,16 @@ fn rules_as_flower() {
             (
                 "proto = 'icmpv6', icmp_type = '1/4', ethertype = 'ipv6'",
                 "filter add dev eth0 parent 1: protocol ipv6 prio 1 flower ip_proto icmpv6 type 1 code 4 classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 'icmp', icmp_type = 8",
+                "filter add dev eth0 parent 1: protocol ip prio 1 flower ip_proto icmp type 8 classid 1:1",
+                &[],
+            ),
+            (
+                "proto = 'icmpv6'",
+                "filter add dev eth0 parent 1: protocol ipv6 prio 1 flower ip_proto icmpv6 classid 1:1",
                 &[],
             ),
             ("length = '0-63 B'", "# class 1:1 is a", &[("rule 1 of class `a`", "u32 does")]),

@@ -678,6 +678,11 @@ fn cake_is_kept_with_its_shaper_its_overhead_and_its_queue() {
     let part = "queue = { dropper = \"cake\", tins = \"besteffort\", rate = \"10 Mbit/s\" }";
     let fates = [kept, kept, lost("the rate of the cake below the class is the ceiling")];
     check_lines(text, None, &fates, &[("1-1", part), ("1-1", "rate = \"10 Mbit/s\"")]);
+    for options in ["overhead 44 atm", "conservative", "mpu 64", "ptm", "pppoe-ptm ether-vlan"] {
+        let text = format!("{text} {options}");
+        let fates = [kept, kept, lost("its overhead below a class is left out")];
+        check_lines(&text, None, &fates, &[("1-1", part)]);
+    }
 }
 
 #[test]

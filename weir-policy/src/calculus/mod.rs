@@ -51,6 +51,8 @@ pub struct Bound {
     /// Where flows of the leaf overtake each other, the longest that a packet of one of them takes
     /// at the proven rate: what each of them may add to the delay of the others in a round.
     pub turn: Option<f64>,
+    /// Whether there is no delay since packets of its two queues overtake each other.
+    pub is_pair: bool,
     /// Whether there is no delay since the real-time curves ask for more than the line sends.
     pub is_overbooked: bool,
 }
@@ -70,6 +72,8 @@ pub struct Traffic {
     pub in_order: bool,
     /// Whether packets wait in the queue until they are due.
     pub paces: bool,
+    /// Whether they go through one of two queues that overtake each other.
+    pub is_pair: bool,
 }
 
 /// The line, for the computation of bounds.
@@ -278,17 +282,22 @@ impl Traffic {
         });
         let dropper = DROPPERS.iter().find(|row| row.keyword == queue.dropper);
         let parameters = dropper.map_or(&[][..], |row| row.parameters);
-        let apart = parameters.iter().any(|row| FLOWS_APART.contains(&row.name));
-        Self { arrival, packet, limit, packets, in_order: !apart, paces }
+        let has = |names: &[&str]| parameters.iter().any(|row| names.contains(&row.name));
+        let (apart, is_pair) = (has(&FLOWS_APART), has(&[OF_A_PAIR]));
+        let in_order = !apart && !is_pair;
+        Self { arrival, packet, limit, packets, in_order, paces, is_pair }
     }
 }
 
 /// The parameters of droppers that keep flows apart, whose packets overtake each other.
-const FLOWS_APART: [&str; 4] = ["flows", "divisor", "coupling", SHORT_KEY];
+const FLOWS_APART: [&str; 4] = ["flows", "divisor", "tins", SHORT_KEY];
+/// The parameter of droppers with a queue for each of two kinds of sender.
+const OF_A_PAIR: &str = "coupling";
 
 /// Returns what is known without a server: the queue's own limit.
 fn nothing(traffic: &Traffic) -> Bound {
-    Bound { backlog: Some(outward(traffic.limit, 1.0)), ..Bound::default() }
+    let is_pair = traffic.is_pair;
+    Bound { backlog: Some(outward(traffic.limit, 1.0)), is_pair, ..Bound::default() }
 }
 
 /// Computes the bounds of a leaf with this server; `together` is as the function of this name says.
@@ -311,6 +320,8 @@ fn of_leaf(
     let better = better.and_then(|(burst, server)| Some((burst, delay_of(&server)?)));
     let waiting = traffic.arrival.and_then(|arrival| server.fresh.backlog(arrival, traffic.packet));
     let one = server.fresh.delay((traffic.packet, server.fresh.rate()));
+    let takes_turns = !traffic.in_order && !traffic.is_pair;
+    let turn = takes_turns.then(|| traffic.packet / server.fresh.rate());
     Bound {
         proven: Some(server.fresh.rate() * 8.0),
         delay: delay.map(finish),
@@ -318,7 +329,8 @@ fn of_leaf(
         alone_packet: one.map(finish),
         is_of_queue: traffic.arrival.is_none(),
         better_burst: better.filter(|row| delay.is_none_or(|delay| row.1 < delay)),
-        turn: (!traffic.in_order).then(|| traffic.packet / server.fresh.rate()),
+        turn: turn.filter(|turn| turn.is_finite()),
+        is_pair: traffic.is_pair,
         is_overbooked: false,
     }
 }

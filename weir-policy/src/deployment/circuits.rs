@@ -22,6 +22,7 @@ use crate::policy::{CircuitRow, CircuitTemplate, JoinRequest, Policy, Seating};
 use crate::reader::{Node, Table};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use weir_core::classify::Classifier;
 use weir_core::units::Duration;
 
 /// The table `[deployment.circuits]`.
@@ -104,6 +105,12 @@ fn source(
     }
     if word == "http" {
         return Some(CircuitSource::Http);
+    }
+    if let Some(key) = table.foreign("expire") {
+        let message = "`expire` is for \"http\" and \"radius\": a circuit stays as long as the \
+                       file has it";
+        let draft = Draft::new(&codes::BAD_CIRCUITS, key.key_span(), message);
+        report.push(draft.cure("remove it, and let the circuit leave the file"));
     }
     if !word.ends_with(".csv") {
         let message = format!("{word:?} is no source of circuits");
@@ -219,31 +226,62 @@ fn fits(template: &CircuitTemplate, policy: &Policy, plan: &str, site: &str) -> 
     seats(template, policy, &[row]).map(drop)
 }
 
-/// Lets circuits join a policy with all its places at once, as a running link does.
-///
-/// # Errors
-/// When one of them cannot; then none does, and the text says why.
-pub fn join(
-    template: &CircuitTemplate,
-    policy: &mut Policy,
-    rows: &[CircuitRow<'_>],
-) -> Result<(), String> {
-    let seats = seats(template, policy, rows)?;
-    seats.iter().for_each(|seat| policy.follow(seat));
-    Ok(())
+/// A policy with all its places, and a classifier of its rules, which circuits join as a running
+/// link lets them.
+#[derive(Debug)]
+pub struct Rehearsal {
+    policy: Policy,
+    classifier: Classifier,
 }
 
-/// Returns the places that circuits would have, or why one of them has none.
+impl Rehearsal {
+    /// Begins without circuits.
+    pub fn new(policy: &Policy) -> Self {
+        let policy = policy.clone().with_places();
+        let classifier = policy.classifier();
+        Self { policy, classifier }
+    }
+
+    /// Lets circuits join at once. Returns what is said of those that join and get nothing.
+    ///
+    /// # Errors
+    /// When one of them cannot join; then none does, and the text says why.
+    pub fn join(
+        &mut self,
+        template: &CircuitTemplate,
+        rows: &[CircuitRow<'_>],
+    ) -> Result<Vec<String>, String> {
+        let (seats, warnings) = seats(template, &self.policy, rows)?;
+        for (at, seat) in seats.iter().enumerate() {
+            let Some(rules) = seat.rules() else { continue };
+            if let Err(why) = self.classifier.fits(seat.leaf, &rules) {
+                seats[..at].iter().for_each(|seat| drop(self.classifier.leave(seat.leaf)));
+                return Err(format!("class `{}`: {why}", seat.name));
+            }
+            self.classifier.join(seat.leaf, rules);
+        }
+        seats.iter().for_each(|seat| self.policy.follow(seat));
+        Ok(warnings)
+    }
+}
+
+/// Returns the places that circuits would have, with warnings of rules that decide nothing, or why
+/// one of them has none.
 fn seats(
     template: &CircuitTemplate,
     policy: &Policy,
     rows: &[CircuitRow<'_>],
-) -> Result<Vec<Seating>, String> {
+) -> Result<(Vec<Seating>, Vec<String>), String> {
     let tables = rows.iter().map(|row| template.fill(row, "")).collect::<Result<String, _>>()?;
     let request = JoinRequest { remove: &[], tables: &tables, name: &template.name };
     let outcome = policy.seat(&request);
-    let error = outcome.findings.into_iter().find(|one| one.severity == codes::Severity::Error);
-    error.map_or(Ok(outcome.plan.unwrap_or_default()), |error| Err(error.message))
+    let of = |severity| outcome.findings.iter().filter(move |one| one.severity == severity);
+    if let Some(error) = of(codes::Severity::Error).next() {
+        return Err(error.message.clone());
+    }
+    let hidden = of(codes::Severity::Warning).filter(|one| one.code == codes::SHADOWED.id);
+    let hidden = hidden.map(|one| one.message.clone()).collect();
+    Ok((outcome.plan.unwrap_or_default(), hidden))
 }
 
 /// The template, unless the deployment names one.

@@ -51,7 +51,7 @@ pub use crate::file::ReadFile;
 pub use alarm::{Alarm, Watch, Webhook, watch};
 pub use api::Api;
 pub use autorate::Autorate;
-pub use circuits::{ATTRIBUTES, CircuitSource, Circuits, Radius, join};
+pub use circuits::{ATTRIBUTES, CircuitSource, Circuits, Radius, Rehearsal};
 pub use ports::{INTERFACE_BYTES_MAX, PORT_KINDS, is_interface};
 pub use rsvp::{EXCESSES, Excess, NeighbourLimit, Rsvp, rate_cap};
 pub use service::{OnExit, Patience, Priority, Restart, Service};

@@ -128,7 +128,7 @@ impl Standing {
 
     /// Returns why the delay is unknown, or so long, and what shortens it.
     fn note_on_delay(&self) -> Option<Cow<'static, str>> {
-        let Bound { delay, better_burst, is_of_queue, is_overbooked, .. } = self.bound;
+        let Bound { delay, better_burst, is_of_queue, is_overbooked, is_pair, .. } = self.bound;
         if let Some(turn) = self.turn() {
             return Some(Cow::Owned(format!("{OVERTAKEN_BEGIN} {turn} {OVERTAKEN_END}")));
         }
@@ -141,6 +141,7 @@ impl Standing {
         }
         match delay {
             None if is_overbooked => Some(Cow::Borrowed(OVERBOOKED)),
+            None if is_pair => Some(Cow::Borrowed(PAIRED)),
             None => Some(Cow::Borrowed(UNBOUNDED)),
             Some(delay) if is_of_queue && delay > LONG => Some(Cow::Borrowed(FULL_QUEUE)),
             Some(_) => None,
@@ -182,7 +183,10 @@ const OVERTAKEN_BEGIN: &str = "its flows take turns, so a packet does not wait f
                                others, but for a packet of each other flow (or host) that sends:";
 const OVERTAKEN_END: &str = "for each, at the rate that the class is sure of. How many send is \
                              not known, so there is no bound. That is as it should be; who needs \
-                             one gives those packets a class without `isolate`, with an `arrival`";
+                             one gives those packets a class with one queue for all, and an \
+                             `arrival`";
+const PAIRED: &str = "packets of its two queues overtake each other, so there is no bound; who \
+                      needs one gives those packets a class with one queue for all, and an `arrival`";
 const FULL_QUEUE: &str = "that is how long its full queue takes, since it declares no `arrival`. \
                           Calls want less than 50 ms: a smaller `limit`, or `isolate`, keeps it \
                           short";

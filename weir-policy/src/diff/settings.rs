@@ -45,6 +45,9 @@ pub fn line(old: &Policy, new: &Policy) -> Option<String> {
     if old.rules != new.rules || old.joined != new.joined || old.default != new.default {
         parts.push("other rules".to_owned());
     }
+    if old.circuits != new.circuits {
+        parts.insert(0, "another template or other plans of circuits".to_owned());
+    }
     if parts.is_empty() {
         parts.push("values that `weir diff` shows".to_owned());
     }
@@ -77,7 +80,8 @@ pub fn settings(old: &Policy, new: &Policy) -> Vec<Setting> {
     }
     let others: BTreeMap<&str, ClassId> =
         two.tree.classes().map(|(id, class)| (class.name.as_str(), id)).collect();
-    for (id, class) in one.tree.classes() {
+    // Free places have no names.
+    for (id, class) in one.tree.classes().filter(|(_, class)| !class.name.is_empty()) {
         let Some(&other) = others.get(class.name.as_str()) else { continue };
         let name = Some(class.name.as_str());
         if same {

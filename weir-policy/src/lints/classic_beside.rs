@@ -30,8 +30,14 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
              yield more to each mark; class `{}` has a queue for them",
             class.queue.dropper, serving.name
         );
-        let cure = "write `ecn = false` in its queue, or a queue for L4S here, too, or send ECT(1) \
-                    to a class that has one by a rule";
+        let dropper = DROPPERS.iter().find(|row| row.keyword == class.queue.dropper);
+        let may_stop =
+            dropper.is_some_and(|row| row.parameters.iter().any(|one| one.name == "ecn"));
+        let stop = if may_stop { "`ecn = false` in its queue, or " } else { "" };
+        let cure = format!(
+            "write {stop}a queue for L4S here, too, or send ECT(1) to a class that has one by a \
+             rule"
+        );
         let span = class.queue_parameter_span(Some("ecn"));
         report.push(about(&CODE, class, span, message).cure(cure));
     }

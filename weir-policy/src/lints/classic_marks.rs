@@ -46,8 +46,12 @@ pub(super) fn marks(class: &ClassDraft<'_>) -> bool {
         return marks;
     }
     let dropper = DROPPERS.iter().find(|row| row.keyword == class.queue.dropper);
-    let row = dropper.and_then(|dropper| dropper.parameters.iter().find(|row| row.name == "ecn"));
-    row.is_some_and(|row| row.default == Some("true"))
+    let Some(dropper) = dropper else { return false };
+    match dropper.parameters.iter().find(|row| row.name == "ecn") {
+        Some(row) => row.default == Some("true"),
+        // Queues with tins always mark.
+        None => dropper.parameters.iter().any(|row| row.name == "tins"),
+    }
 }
 
 /// The trap, and its cure.

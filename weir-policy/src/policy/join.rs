@@ -20,7 +20,7 @@ use crate::reader::{Document, Node};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use toml_edit::{DocumentMut, Table};
-use weir_core::classify::{Rule, RuleSet};
+use weir_core::classify::{Match, Prefix, Rule, RuleSet};
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::Graft;
 use weir_core::parameter::{Params, Scope, Value};
@@ -382,9 +382,9 @@ impl Seats<'_> {
             report.push(Draft::new(&codes::UNREACHABLE, span, message).cure("write `match`"));
         }
         for rule in set.rules() {
-            let Some(other) = self.policy.joining().cover(self.policy, rule) else { continue };
+            let Some((what, other)) = self.hidden(rule) else { continue };
             let message = format!(
-                "a rule of class `{}` decides nothing: one of `{}` takes all its packets",
+                "{what} of class `{}` decides nothing: one of `{}` takes all its packets",
                 draft.name,
                 self.policy.leaf_name(other)
             );
@@ -392,6 +392,28 @@ impl Seats<'_> {
             report.push(Draft::new(&codes::SHADOWED, span, message).cure(cure));
         }
         Some(set)
+    }
+
+    /// Returns the leaf whose rule takes all packets of this one, or of one of its prefixes.
+    fn hidden(&self, rule: &Rule) -> Option<(String, LeafId)> {
+        let cover = |rule: &Rule| self.policy.joining().cover(self.policy, rule);
+        if let Some(other) = cover(rule) {
+            return Some(("a rule".to_owned(), other));
+        }
+        let own = &rule.matches;
+        let part = |prefix: &Prefix, matches: Match| {
+            let other = cover(&Rule { matches, ..rule.clone() })?;
+            Some((format!("`{prefix}` in a rule"), other))
+        };
+        let several = |list: &'_ [Prefix]| if list.len() > 1 { list.to_vec() } else { Vec::new() };
+        let (sources, destinations) = (several(&own.sources), several(&own.destinations));
+        let mut from = sources
+            .iter()
+            .filter_map(|prefix| part(prefix, Match { sources: vec![*prefix], ..own.clone() }));
+        let mut to = destinations.iter().filter_map(|prefix| {
+            part(prefix, Match { destinations: vec![*prefix], ..own.clone() })
+        });
+        from.next().or_else(|| to.next())
     }
 
     /// Reports parents that have less rate than their children are promised from now on.

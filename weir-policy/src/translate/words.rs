@@ -63,18 +63,18 @@ impl<'a> Words<'a> {
         let shares = ["rate", "share", "weight", "quantum"].iter().any(|name| self.has(name));
         let differ = self.promised.iter().any(|promised| promised.rate != self.promised[0].rate);
         if differ && !shares {
-            notes.push("has no rates: shares are as they come".to_owned());
+            notes.push(self.says("has no rates: shares are as they come"));
         }
         let limited = self.promised.iter().any(|promised| promised.ceil.is_some());
         if limited && !["borrow", "ceil", "ul_m2"].iter().any(|name| self.has(name)) {
-            notes.push("limits no class: each may have what others leave".to_owned());
+            notes.push(self.says("limits no class: each may have what others leave"));
         }
         notes.extend(self.lost_ceilings());
         if self.divides_by_leaves() {
             notes.push(BY_LEAVES.to_owned());
         }
         match (self.ranked, precedence(self.to)) {
-            (true, None) => notes.push("has no priorities".to_owned()),
+            (true, None) => notes.push(self.says("has no priorities")),
             (false, Some((row, _))) if !shares && row.name == "ddp" => {
                 let note = "no priorities to go by: delays grow in the order of declaration";
                 notes.push(note.to_owned());
@@ -85,6 +85,10 @@ impl<'a> Words<'a> {
             _ => {}
         }
         notes
+    }
+
+    fn says(&self, what: &str) -> String {
+        format!("`{}` {what}", self.to.keyword)
     }
 
     /// Returns a note on ceilings between a class's rate and the link's, where the scheduler knows

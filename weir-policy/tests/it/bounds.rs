@@ -56,3 +56,33 @@ fn a_bound_of_seconds_says_which_burst_makes_it_short() {
     let delay = short.bound.delay.expect("it has a bound");
     assert!((delay - promised).abs() < 1e-5 && delay < 0.15, "{delay} s, and {promised} promised");
 }
+
+#[test]
+fn the_delay_of_queues_that_overtake_each_other_is_unknown_for_their_own_reason() {
+    let rows = [
+        ("isolate = 'flows'", "its flows take turns", "one queue for all"),
+        ("queue = { dropper = 'cake' }", "its flows take turns", "one queue for all"),
+        ("queue = { dropper = 'dualpi2' }", "packets of its two queues overtake", "no bound"),
+    ];
+    for (queue, begin, part) in rows {
+        let classes = |own: &str, other: &str| {
+            format!(
+                "[class.voice]\n{own}\n{queue}\nmatch = {{ dport = 7 }}\n\
+                 [class.rest]\n{other}\ndefault = true\n"
+            )
+        };
+        let link =
+            |scheduler: &str| format!("[link]\nrate = '20 Mbit/s'\nscheduler = '{scheduler}'\n");
+        let note = |policy: &str| {
+            let standing = voice(policy, "");
+            assert_eq!(standing.bound.delay, None, "{policy}");
+            standing.notes()[1].clone().expect("there is no delay").into_owned()
+        };
+        let sure = link("htb") + &classes("rate = '1 Mbit/s'", "rate = '19 Mbit/s'");
+        let found = note(&sure);
+        assert!(found.starts_with(begin) && found.contains(part), "{queue}: {found}");
+        // Nothing is sure: no turn takes so long.
+        let found = note(&(link("priq") + &classes("priority = 1", "priority = 2")));
+        assert!(!found.contains("inf"), "{queue}: {found}");
+    }
+}

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 use weir_core::units::Duration;
-use weir_policy::deployment::{self, CircuitSource, Deployment};
+use weir_policy::deployment::{self, CircuitSource, Deployment, Rehearsal};
+use weir_policy::diff;
 use weir_policy::finding::Outcome;
 use weir_policy::policy::{CircuitRow, Policy, circuit_class, parse};
 
@@ -108,10 +109,11 @@ fn a_source_has_its_keys_and_no_others() {
                   secret_file = 'key'\n";
     let read = |section: &str| deployed(section, (small, TEMPLATE));
     let own = |section: &str| read(section).plan.and_then(|it| it.circuits).expect("it is sound");
-    let file = own("from = 'c.csv'\nexpire = '2 h'\n");
+    let file = own("from = 'c.csv'\n");
     assert_eq!(file.from, CircuitSource::File("site/c.csv".into()));
-    assert_eq!((file.template.as_str(), file.expire), ("circuit", Some(Duration::from_secs(7200))));
-    assert_eq!(own("from = 'http'\n").from, CircuitSource::Http);
+    assert_eq!((file.template.as_str(), file.expire), ("circuit", None));
+    let fed = own("from = 'http'\nexpire = '2 h'\n");
+    assert_eq!((fed.from, fed.expire), (CircuitSource::Http, Some(Duration::from_secs(7200))));
     let CircuitSource::Radius(found) = own(&format!("{radius}plan = 'Class'\n")).from else {
         panic!("it is by RADIUS");
     };
@@ -120,6 +122,7 @@ fn a_source_has_its_keys_and_no_others() {
     let rows = [
         ("from = 'c.txt'\n".to_owned(), "W216"),
         ("from = 'http'\nclients = ['192.0.2.2']\n".to_owned(), "W216"),
+        ("from = 'c.csv'\nexpire = '2 h'\n".to_owned(), "W216"),
         ("from = 'http'\nlist = 'a'\n".to_owned(), "W010"),
         ("template = 'circuit'\n".to_owned(), "W011"),
         ("from = 'radius'\n".to_owned(), "W011"),
@@ -133,6 +136,28 @@ fn a_source_has_its_keys_and_no_others() {
         let found = read(&section).findings;
         assert!(found.iter().any(|one| one.code == code), "{section}: {found:#?}");
     }
+}
+
+#[test]
+fn circuits_join_a_rehearsal_as_a_running_link() {
+    let policy = read(PLANS, TEMPLATE);
+    let template = &policy.circuits[0];
+    assert_eq!(template.columns().collect::<Vec<_>>(), ["id", "addresses", "plan", "site"]);
+    let mut rehearsal = Rehearsal::new(&policy);
+    let mut join = |id: &str, addresses: &str| {
+        let addresses: Vec<_> = addresses.split_whitespace().map(str::to_owned).collect();
+        let row = CircuitRow { id, addresses: &addresses, plan: "gold", site: "north" };
+        rehearsal.join(template, &[row])
+    };
+    assert_eq!(join("wide", "192.0.2.0/24"), Ok(Vec::new()));
+    assert_eq!(join("one", "192.0.2.7"), Ok(Vec::new()), "the longest prefix decides");
+    let hidden = join("two", "198.51.100.1 192.0.2.7").expect("it joins");
+    let wanted = "`192.0.2.7/32` in a rule of class `circuit-two` decides nothing: one of \
+                  `circuit-one` takes all its packets";
+    assert_eq!(hidden, [wanted]);
+    assert_eq!(join("three", "192.0.2.8"), Ok(Vec::new()));
+    let why = join("four", "192.0.2.9").expect_err("five times 2 Mbit/s of 9");
+    assert!(why.contains("9 Mbit/s"), "{why}");
 }
 
 #[test]
@@ -151,4 +176,16 @@ fn a_plan_has_to_fit_somewhere() {
         let codes: Vec<_> = found.iter().map(|one| one.code).filter(|code| *code > "W2").collect();
         assert_eq!(codes, wanted, "{plans}{template}: {found:#?}");
     }
+}
+
+/// Free places have no names, and follow their parent.
+#[test]
+fn a_line_of_changes_leaves_free_places_out_and_names_another_plan() {
+    let text = policy(PLANS, TEMPLATE);
+    let of = |text: &str| parse(text, "p.toml").plan.expect("it is sound").with_places();
+    let line = |new: &str| diff::line(&of(&text), &of(new)).expect("they differ");
+    let slower = line(&text.replace("rate = '4 Mbit/s'", "rate = '3 Mbit/s'"));
+    assert_eq!(slower, "south rate 4 Mbit/s -> 3 Mbit/s");
+    let other = line(&text.replace("rate = '2 Mbit/s'", "rate = '3 Mbit/s'"));
+    assert_eq!(other, "another template or other plans of circuits");
 }

@@ -402,6 +402,8 @@ fn rules_are_read_or_say_what_is_wrong() {
             &[],
         ),
         ("[{ src = ['10.0.0.0/8', '2001:db8::/32'] }, { dst = '192.0.2.1' }]", &[]),
+        ("{ ecn = 1 }", &[]),
+        ("{ ecn = 4 }", &["W017@5:17"]),
         ("{ src = '10.0.0.1/8' }", &["W017@5:17"]),
         ("{ src = [] }", &["W017@5:17"]),
         ("{ dport = '9-1' }", &["W017@5:19"]),
@@ -844,6 +846,13 @@ fn droppers_are_read_with_their_parameters() {
         ("{ dropper = 'fq-codel', hash = 'srcadr' }", &["W016@6:40"]),
         ("{ dropper = 'fq-codel', hash = 5 }", &["W012@6:40"]),
         ("{ dropper = 'codel', hash = 'srcaddr' }", &["W101@6:30"]),
+        ("{ dropper = 'cake', memory = '1 B' }", &["W114@6:38"]),
+        ("{ dropper = 'cake', target = '200 ms' }", &["W114@6:38"]),
+        ("{ dropper = 'cake', interval = '1 ms' }", &["W114@6:1"]),
+        ("{ dropper = 'cake', target = '1 ms', interval = '20 ms', memory = '1 MB' }", &[]),
+        ("{ dropper = 'dualpi2', step = '1 ms', step_packets = 5 }", &["W114@6:39"]),
+        ("{ dropper = 'sfb', max = 1, target = 65535 }", &["W114@6:46"]),
+        ("{ dropper = 'sfb', max = 10 }", &[]),
     ];
     for (queue, wanted) in rows {
         check_drr(&format!("[class.a]\ndefault = true\nqueue = {queue}\n"), wanted);

@@ -227,3 +227,23 @@ fn ceilings_that_no_class_above_lends_are_found() {
     let says = ["`line` above it", "`ceil = \"20 Mbit/s\"` in `line`, and add `[class.link]`"];
     check_lenders(&(line(&rate(10), 20) + &other), 2, says);
 }
+
+/// A cake always marks, and knows no L4S.
+#[test]
+fn a_cake_marks_as_for_classic_senders() {
+    let policy = |first: &str, second: &str| {
+        format!(
+            "[link]\nrate = '40 Mbit/s'\nscheduler = 'drr'\n[class.a]\n{first}\n\
+             queue = {{ dropper = 'cake' }}\n[class.rest]\ndefault = true\n{second}\n"
+        )
+    };
+    let rows = [
+        ("match = { ecn = 'ect1' }", "", "W159"),
+        ("match = { dport = 443 }", "queue = { dropper = 'dualpi2' }", "W168"),
+    ];
+    for (first, second, code) in rows {
+        let found = parse(&policy(first, second), "p").findings;
+        let own: Vec<_> = found.iter().filter(|one| one.code == code).collect();
+        assert!(own.len() == 1 && !own[0].cure.contains("ecn = false"), "{code}: {found:#?}");
+    }
+}

@@ -34,8 +34,14 @@ pub fn text(circuits: &Circuits) -> String {
          {expired} expired, {moved} addresses moved\n"
     );
     text.extend(circuits.radius.iter().map(radius));
-    for fault in &circuits.faults {
+    // A limit holds for these, too.
+    let most = shown.len().max(FAULTS_LEAST);
+    for fault in circuits.faults.iter().take(most) {
         let _ = writeln!(text, "fault: {fault}");
+    }
+    let left_out = circuits.faults.len().saturating_sub(most);
+    if left_out > 0 {
+        let _ = writeln!(text, "fault: and {left_out} more; --limit shows them");
     }
     if !shown.is_empty() {
         let heads = ["circuit", "addresses", "plan", "site", "heard s", "not shaped because"];
@@ -79,3 +85,6 @@ fn row(one: &CircuitStatus) -> Vec<String> {
         text(fault.as_deref().unwrap_or_default()),
     ]
 }
+
+/// So many faults of the source are shown under any limit.
+const FAULTS_LEAST: usize = 5;

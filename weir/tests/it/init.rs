@@ -274,6 +274,11 @@ fn for_one_interface_it_writes_a_host_port_and_says_how_to_see_that_it_works() {
     let main = fs::read_to_string(folder.join("deployment.toml")).expect("it is written");
     let value: toml::Value = toml::from_str(&main).expect("it is TOML");
     assert_eq!(value["deployment"]["ports"]["host"].as_str(), Some("eth0"));
+    let other = self::folder("init-one-cake").display().to_string();
+    let base = [&base[..8], &[other.as_str(), "--host", "eth0", "--queue", "cake"]].concat();
+    let output = weir(&base);
+    let said = text(&output.stdout);
+    assert!(said.contains("weir status home ") && !said.contains("--hosts"), "{said}");
 }
 
 #[test]

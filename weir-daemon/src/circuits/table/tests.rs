@@ -18,7 +18,7 @@ impl World {
     /// Lets a line happen; returns what followed: steps, or the reason of a refusal.
     ///
     /// `+a@s1 1,2` is a circuit with addresses of a session, `-a@s1` its end, `take` asks for
-    /// steps, `ok` and `no WHY` answer all that were asked.
+    /// steps, `ok`, `no WHY` and `hidden WHY` answer all that were asked.
     fn step(&mut self, line: &str) -> String {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let named = |word: &str| {
@@ -33,8 +33,12 @@ impl World {
                 self.asked.extend(steps);
                 text
             }
-            "ok" | "no" => {
-                let outcome = if word == "ok" { Ok(()) } else { Err(rest.to_owned()) };
+            "ok" | "no" | "hidden" => {
+                let outcome = match word {
+                    "ok" => Ok(None),
+                    "no" => Err(rest.to_owned()),
+                    _ => Ok(Some(rest.to_owned())),
+                };
                 for step in std::mem::take(&mut self.asked) {
                     self.table.answer(&step, std::slice::from_ref(&outcome));
                 }
@@ -250,6 +254,34 @@ fn what_the_link_refuses_is_listed_and_tried_again() {
 }
 
 #[test]
+fn a_circuit_that_gets_nothing_is_listed_and_not_asked_for_again() {
+    check(
+        "+a 1
+        take => +a:1
+        hidden `rest` takes all
+        counts => 1 0 0 1
+        fault a => `rest` takes all
+        retry
+        take =>
+        +a 2
+        take => +a:2
+        ok
+        counts => 1 1 0 0",
+    );
+    let mut world = World::new();
+    for line in ["+a 1", "take", "hidden `rest` takes all"] {
+        world.step(line);
+    }
+    let circuit = sound(circuit("a", None, "1")).expect("it is one");
+    let found = Found { present: 1, circuit: Some(circuit), is_current: true };
+    let classes = BTreeMap::from([(circuit_class("a"), found)]);
+    world.table.learn(world.now, &classes, false);
+    assert_eq!(world.step("take"), "+a:1", "others changed something");
+    world.step("ok");
+    assert_eq!(world.table.describe(world.now, 1).shaped, 1);
+}
+
+#[test]
 fn circuits_expire_and_are_replaced() {
     check(
         "+a 1
@@ -276,6 +308,8 @@ fn what_is_no_circuit_is_refused_with_the_reason() {
         (&*format!("+{long} 1"), "is no name of a circuit"),
         ("+a 192.0.2.300", "192.0.2.300"),
         ("+a 10.0.0.1/8", "beyond its length"),
+        ("+a 0.0.0.0/0", "is every address"),
+        ("+a ::/0", "is every address"),
         (&*format!("+a {many}"), "it has 65 addresses"),
     ];
     for (line, wanted) in rows {

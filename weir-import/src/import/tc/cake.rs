@@ -56,13 +56,24 @@ pub(super) fn read(
         } else if ["wash", "nowash"].contains(&text) {
             draft.washes = text == "wash";
         } else if !PLAIN.contains(&text) && !valued(text, one, &mut draft, words, reading)? {
-            let known = ["bandwidth", "besteffort", "overhead", "mpu", "atm", "rtt", "memlimit"];
-            reading.unknown((text, word.span), "option of cake", &known);
+            reading.unknown((text, word.span), "option of cake", &known());
             return None;
         }
     }
     finish(one, &draft);
     Some(())
+}
+
+/// Returns the options that a mistyped one may have meant.
+fn known() -> Vec<&'static str> {
+    let filters = ACK_FILTERS.iter().map(|row| row.0);
+    VALUED
+        .into_iter()
+        .chain(TINS)
+        .chain(ISOLATIONS)
+        .chain(["wash", "nowash"])
+        .chain(filters)
+        .collect()
 }
 
 /// Writes the queue and the overhead of a cake.
@@ -97,7 +108,13 @@ fn valued(
     match text {
         "bandwidth" => one.rate = words.value("a rate such as 10mbit", rate, reading)?,
         "rtt" => draft.interval = Some(words.value("a time such as 100ms", time, reading)?),
-        "memlimit" => draft.memory = Some(words.value("a size such as 4m", size, reading)?),
+        "memlimit" => {
+            let memory: u64 = words.value("a size such as 4m", size, reading)?;
+            if memory < MEMORY_MIN {
+                reading.approximated(draft.line, "its memory holds no packet: it is raised");
+            }
+            draft.memory = Some(memory.max(MEMORY_MIN));
+        }
         "mpu" => one.overhead.minimum = words.value("a size", size, reading)?.min(65_535),
         "overhead" => {
             let signed = |text: &str| {
@@ -135,6 +152,8 @@ fn framing(one: &mut Discipline, draft: &mut Draft, kind: &LinkKind) {
     one.overhead.coding = coding;
 }
 
+/// A policy's cake has room for a packet at least.
+const MEMORY_MIN: u64 = 4096;
 /// cake counts its overhead from the IP packet, Weir from the frame.
 const ETHERNET_HEADER: i64 = 14;
 /// The first is the default.
@@ -151,6 +170,8 @@ pub(super) const ISOLATIONS: [&str; 8] = [
     "dual-dsthost",
     "triple-isolate",
 ];
+/// Options with a value, or of the line, that messages list.
+const VALUED: [&str; 7] = ["bandwidth", "overhead", "mpu", "atm", "ptm", "rtt", "memlimit"];
 /// Options without a value that change nothing.
 const PLAIN: [&str; 5] = ["unlimited", "nonat", "split-gso", "no-split-gso", "egress"];
 /// Options that say which acknowledgements are dropped, and the word of a policy.

@@ -116,7 +116,7 @@ pub(super) fn read(
         "choke" => one.queue = super::queues::choke(words, line, reading)?,
         "gred" => one.queue = super::queues::gred(words, (line, waiting), reading)?,
         "fq" => one.queue = super::fq::read(words, line, reading)?,
-        "sfb" => one.queue = super::queues::sfb(waiting, words, reading)?,
+        "sfb" => one.queue = super::queues::sfb(words, (line, waiting), reading)?,
         "dualpi2" => one.queue = super::queues::dualpi2(words, line, reading)?,
         "red" => one.queue = red(words, line, reading)?,
         "pfifo" | "bfifo" | "pfifo_fast" | "pfifo_head_drop" => {

@@ -126,6 +126,10 @@ fn scheduler(
     let classful = with_classes.contains(&inner.kind.kind.as_str());
     if !classful {
         let queue = queue_below(&inner.kind);
+        if inner.kind.kind == "cake" && inner.kind.overhead != Overhead::default() {
+            let note = "its overhead is left out: that of the bucket counts";
+            reading.approximated(inner.line, note);
+        }
         return (Discipline { queue, ..discipline }, root.handle.0);
     }
     let note = "the link paces each packet at the rate: the bucket is left out";
@@ -509,6 +513,11 @@ fn add_queues(ids: &[Handle], device: &Device, sketch: &mut Sketch, reading: &mu
             reading.lost(qdisc.line, "its parent is not a class of the root discipline");
             continue;
         };
+        if qdisc.kind.kind == "cake" && qdisc.kind.overhead != Overhead::default() {
+            let note = "its overhead below a class is left out: the link has one for all classes, \
+                        `overhead`";
+            reading.approximated(qdisc.line, note);
+        }
         let is_cake = qdisc.kind.kind == "cake" && qdisc.kind.rate > 0;
         let limits = qdisc.kind.kind == "tbf" || is_cake;
         if limits && ["htb", "hfsc"].contains(&sketch.scheduler) {

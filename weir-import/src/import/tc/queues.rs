@@ -184,7 +184,11 @@ impl Virtual {
 }
 
 /// Reads `sfb`, in which tc counts times in milliseconds.
-pub(super) fn sfb(waiting: u64, words: &mut Words, reading: &mut Reading) -> Option<Vec<Key>> {
+pub(super) fn sfb(
+    words: &mut Words,
+    (line, waiting): (LineId, u64),
+    reading: &mut Reading,
+) -> Option<Vec<Key>> {
     let mut keys = vec![("dropper", quoted("sfb"))];
     let (mut limit, mut max, mut target) = (0, 0, 0);
     while let Some(word) = words.take() {
@@ -201,8 +205,8 @@ pub(super) fn sfb(waiting: u64, words: &mut Words, reading: &mut Reading) -> Opt
                 target = words.value(A_COUNT, unsigned, reading)?;
                 continue;
             }
-            "rehash" => ("rehash", millis(words.value(A_NUMBER, unsigned, reading)?)),
-            "db" => ("warmup", millis(words.value(A_NUMBER, unsigned, reading)?)),
+            "rehash" => ("rehash", millis(words.value(MILLISECONDS, unsigned, reading)?)),
+            "db" => ("warmup", millis(words.value(MILLISECONDS, unsigned, reading)?)),
             "increment" => ("increment", percent(words.value(A_PART, part, reading)?)),
             "decrement" => ("decrement", percent(words.value(A_PART, part, reading)?)),
             "penalty_rate" => ("penalty_rate", count(words, reading)?),
@@ -218,6 +222,10 @@ pub(super) fn sfb(waiting: u64, words: &mut Words, reading: &mut Reading) -> Opt
         (max, _) => max,
     };
     target = if target == 0 { (max * 4).div_ceil(5) } else { target };
+    if target > max {
+        reading.approximated(line, "no bin has `target` packets where a flow has `max` at most");
+        target = max;
+    }
     keys.push(("limit", packets(if limit == 0 { waiting.max(1) } else { limit })));
     let within = |count: u64| count.clamp(1, 65_535).to_string();
     keys.extend([("max", within(max)), ("target", within(target))]);
@@ -325,6 +333,7 @@ fn millis(millis: u64) -> String {
 
 const A_COUNT: &str = "a number of packets";
 const A_NUMBER: &str = "a number";
+const MILLISECONDS: &str = "a number of milliseconds, without a unit";
 const A_PART: &str = "a probability from 0 to 1";
 const A_BYTE: &str = "a number from 1 to 255";
 /// Most packets that `dualpi2` counts.

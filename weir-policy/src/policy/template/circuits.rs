@@ -56,6 +56,15 @@ pub fn circuit_class(id: &str) -> String {
 }
 
 impl CircuitTemplate {
+    /// Returns the columns that it names.
+    pub fn columns(&self) -> impl Iterator<Item = &'static str> {
+        let is_named = |column: &&str| {
+            let ends = ["}", "."].map(|end| format!("{{{column}{end}"));
+            ends.iter().any(|placeholder| self.text.contains(placeholder))
+        };
+        COLUMNS.into_iter().filter(is_named)
+    }
+
     /// Returns the table of the class of a circuit, in TOML, which carries `note` along.
     ///
     /// # Errors
