@@ -85,7 +85,8 @@ impl Round {
     }
 
     /// Notes that the frame of the probe at this place left at `at`. Frames of a flow leave in
-    /// their order, so those that arrived before it and have not left never will: they were dropped.
+    /// their order, so those that arrived before it and have not left never will: they were
+    /// dropped.
     pub fn leave(&mut self, at: Instant, place: usize) {
         let arrived = self.probes[place].at;
         if self.probes[place].state != ARRIVED {

@@ -186,7 +186,8 @@ const OVERTAKEN_END: &str = "for each, at the rate that the class is sure of. Ho
                              one gives those packets a class with one queue for all, and an \
                              `arrival`";
 const PAIRED: &str = "packets of its two queues overtake each other, so there is no bound; who \
-                      needs one gives those packets a class with one queue for all, and an `arrival`";
+                      needs one gives those packets a class with one queue for all, and an \
+                      `arrival`";
 const FULL_QUEUE: &str = "that is how long its full queue takes, since it declares no `arrival`. \
                           Calls want less than 50 ms: a smaller `limit`, or `isolate`, keeps it \
                           short";
