@@ -3,8 +3,9 @@
 //!
 //! Alike are short connections with the same server's port, code point, direction, and round trip
 //! to a factor of two. A group has as many sources as connections were open at once on average, and
-//! a pause that gives as many files as there were connections. Sizes are Pareto's, with the mean of
-//! the sample and its shape by maximum likelihood. Invariant: a connection is in at most one group.
+//! a pause that gives as many files as there were connections: applications' own waits count as
+//! pauses. Sizes are Pareto's, with the mean of the sample and its shape by maximum likelihood, but
+//! with no longer tail than the sample's. Invariant: a connection is in at most one group.
 
 use crate::tcp::Tcp;
 use crate::text::{line, quoted_time};
@@ -77,11 +78,16 @@ impl Group<'_> {
         let mean = sizes.iter().sum::<f64>() / count;
         let least = sizes.iter().copied().fold(f64::INFINITY, f64::min);
         let logs: f64 = sizes.iter().map(|size| libm::log(size / least)).sum();
-        let shape = (count / logs.max(1e-9)).clamp(SHAPE_MIN, SHAPE_MAX);
+        // Of so many draws the largest is about the least times their number to one over the shape.
+        let most = sizes.iter().copied().fold(least, f64::max);
+        let of_tail = libm::log(count) / libm::log(most / least).max(1e-9);
+        let shape = (count / logs.max(1e-9)).max(of_tail).clamp(SHAPE_MIN, SHAPE_MAX);
         let open: f64 = self.flows.iter().map(|(flow, _)| life(flow).as_nanos() as f64).sum();
         let duration = (self.duration.as_nanos() as f64).max(1.0);
         let sources = (open / duration).ceil().clamp(1.0, SOURCES_MAX);
-        let pause = (duration * sources - open).max(0.0) / count;
+        let waits: f64 = self.flows.iter().map(|(_, tcp)| waits(tcp)).sum();
+        let busy = (open - waits).max(0.0);
+        let pause = (duration * sources - busy).max(0.0) / count;
         let mut times: Vec<u64> = self
             .flows
             .iter()
@@ -118,12 +124,19 @@ impl Group<'_> {
             line(text, "return_delay = ", &quoted_time(Duration::from_nanos(round_trip)));
             let start = duration * (number - 1) as f64 / sources / count.max(1.0);
             line(text, "start = ", &quoted_time(Duration::from_nanos(start as u64)));
+            // The scenario goes on until what is slower has ended.
+            line(text, "stop = ", &quoted_time(self.duration));
         }
     }
 }
 
 fn life(flow: &FlowOf) -> Duration {
     Duration::from_nanos(flow.end.as_nanos().saturating_sub(flow.start.as_nanos()))
+}
+
+/// Returns for how long its applications waited, in nanoseconds.
+fn waits(tcp: &Tcp) -> f64 {
+    tcp.exchanges.iter().map(|one| one.after.plus(one.wait).as_nanos() as f64).sum()
 }
 
 /// Connections from which a group is one.

@@ -2,7 +2,8 @@
 
 use crate::common::{Source, capture, dumbbell, inferred, pcapng, scenario};
 use std::net::Ipv4Addr;
-use weir_infer::{Error, Inferred, Mark, Model, Options, Reason};
+use weir_infer::{Error, Grouping, Inferred, Mark, Model, Options, Reason};
+use weir_sim::run;
 use weir_trace::capture::CaptureReader;
 
 type Frame = (u64, Vec<u8>, u32);
@@ -132,4 +133,27 @@ fn nothing_and_damage_are_stated() {
     bytes.truncate(bytes.len() - 3);
     let found = inferred(&bytes, &Options::default()).expect("there are frames before");
     assert!(found.notes.iter().any(|note| note.contains("cut short")), "{:?}", found.notes);
+}
+
+#[test]
+fn a_population_sends_as_much_as_its_connections() {
+    let source = |place: u64| Source {
+        delay: 10,
+        keys: format!(
+            "kind = \"tcp\"\ndport = 80\nbytes = \"{} KB\"\nstart = \"{} ms\"",
+            40 + place % 5 * 10,
+            place * 60
+        ),
+    };
+    let sources: Vec<Source> = (0..40).map(source).collect();
+    let captured = capture(&dumbbell("20 Mbit/s", "100 packets", 3, &sources));
+    let options = Options { grouping: Grouping::Population, ..Options::default() };
+    let found = inferred(&captured.before, &options).expect("there are frames");
+    let text = found.scenario();
+    assert!(text.contains("40 connections such as"), "{text}");
+    let report = run(&scenario(&text), &mut |_| {}).expect("it runs");
+    let sent: u64 = report.sources.iter().map(|source| source.sent.bytes).sum();
+    let wanted: u64 = (0..40).map(|place| (40 + place % 5 * 10) * 1000).sum();
+    let part = sent as f64 / wanted as f64;
+    assert!((0.75..1.3).contains(&part), "{part} of {wanted} bytes\n{text}");
 }
