@@ -46,6 +46,8 @@ pub struct Flow {
     /// Its connection, or its packets.
     pub content: Content,
     points: [Option<u16>; 2],
+    /// Whether frames of it were seen at the first, and at the second of two captures.
+    pub is_at: [bool; 2],
 }
 
 /// The content of a flow.
@@ -77,6 +79,14 @@ pub enum Way {
 }
 
 impl Table {
+    /// Returns how many flows two captures have, and how many of them both have.
+    pub fn of_two(&self) -> [usize; 2] {
+        self.flows.iter().fold([0; 2], |[one, both], flow| {
+            let [first, second] = flow.is_at;
+            [one + usize::from(first || second), both + usize::from(first && second)]
+        })
+    }
+
     /// Takes a frame; returns whether it counts, and in which direction it passes.
     pub fn add(&mut self, seen: &Seen<'_>) -> Passed {
         let (key, side, odd) = identify(seen);
@@ -155,6 +165,7 @@ impl Table {
             odd: None,
             content,
             points: [None; 2],
+            is_at: [false; 2],
         });
         Some(self.flows.len() - 1)
     }
@@ -175,6 +186,7 @@ impl Flow {
             }
             Where::Leaves(_) => Place::NearReceiver,
             Where::OneOfTwo(point) => {
+                self.is_at[usize::from(point)] = true;
                 // A host's first frame passes the point next to it first.
                 self.points[side].get_or_insert(point);
                 self.points[1 - side].get_or_insert(1 - point);

@@ -261,6 +261,7 @@ pub fn infer(
     let neighbours = Neighbours::of(&table.flows);
     let duration = meter.last.since(origin);
     let busiest = meter.busiest(main);
+    let [in_one, in_both] = table.of_two();
     let mut flows = Vec::new();
     let mut counts = Counts::default();
     let mut building = Building { origin, main, neighbours: &neighbours, number: 0 };
@@ -287,6 +288,12 @@ pub fn infer(
     let is_guessed = known.is_none() && options.policy.is_none();
     let mut notes = notes(&read, &meter, is_guessed.then_some(busiest));
     notes.extend(direction.as_ref().and_then(|name| read.varied.get(name)).map(Varied::note));
+    if in_both * 2 < in_one {
+        notes.push(format!(
+            "of {in_one} flows {in_both} are in both captures: are these of one link and one time, \
+             with clocks that agree?"
+        ));
+    }
     if table.not_kept > 0 {
         notes.push(format!(
             "{} packets beyond {PACKETS_MAX} that would be sent again as they were are left out",

@@ -1,6 +1,8 @@
 //! Captures that lack something: each has a stated outcome.
 
-use crate::common::{Source, capture, dumbbell, inferred, pcapng, scenario};
+use crate::common::{
+    Captured, Source, capture, dumbbell, inferred, inferred_from_both, pcapng, scenario,
+};
 use std::net::Ipv4Addr;
 use weir_infer::{Error, Grouping, Inferred, Mark, Model, Options, Reason};
 use weir_sim::run;
@@ -156,4 +158,16 @@ fn a_population_sends_as_much_as_its_connections() {
     let wanted: u64 = (0..40).map(|place| (40 + place % 5 * 10) * 1000).sum();
     let part = sent as f64 / wanted as f64;
     assert!((0.75..1.3).contains(&part), "{part} of {wanted} bytes\n{text}");
+}
+
+#[test]
+fn captures_of_two_links_are_told() {
+    let upload = |port: u16| {
+        let keys = format!("kind = \"tcp\"\ndport = {port}\nbytes = \"100 KB\"");
+        capture(&dumbbell("20 Mbit/s", "100 packets", 2, &[Source { delay: 20, keys }]))
+    };
+    let (one, other) = (upload(80), upload(81));
+    let told = |found: Inferred| found.notes.iter().any(|note| note.contains("in both captures"));
+    assert!(!told(inferred_from_both(&one)));
+    assert!(told(inferred_from_both(&Captured { before: one.before, behind: other.behind })));
 }
