@@ -17,8 +17,14 @@ pub(super) fn control(node: &Node<'_>, report: &mut Report) -> Option<Control> {
     let controller = table.word("controller", report).map(named);
     table.finish(report);
     let (min, base, max, target) = (min?, base?, max?, target?);
+    if target < TARGET_MIN {
+        let message = format!("a `target` of {target} is below {TARGET_MIN}");
+        let cure = "write how long packets may wait behind the link, such as `15 ms`";
+        report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
+        return None;
+    }
     let Some(limits) = Limits::new(min, base, max, target) else {
-        let message = format!("needs min <= base <= max, and a target of {TARGET_MIN} at least");
+        let message = format!("needs min <= base <= max, and has {min}, {base} and {max}");
         let cure = "write rates in this order, such as 5, 20 and 100 Mbit/s";
         report.push(node.draft(&common::OUT_OF_RANGE, message).cure(cure));
         return None;

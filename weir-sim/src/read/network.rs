@@ -300,8 +300,13 @@ fn direction(
     let behind = table.field("behind");
     let behind = behind.map(|node| behind::behind(&node, &policies.files(), report).map(Box::new));
     let control = table.field("autorate");
-    let control = control.map(|node| autorate::control(&node, report).map(Box::new));
     let node = table.field("policy");
+    if let Some(control) = control.as_ref().filter(|_| node.is_none()) {
+        let message = "it sets the rate of a policy's link, and this link has no `policy`";
+        let cure = "write a `policy` beside it, or leave it out";
+        report.push(control.draft(&codes::NEEDLESS, message).cure(cure));
+    }
+    let control = control.map(|node| autorate::control(&node, report).map(Box::new));
     let own = there.map(|there| &there.wire);
     let wire = wire(table, (own, node.as_ref()), &policies.files(), report);
     let policy = node.as_ref().map(|node| policies.read(node, report));

@@ -114,10 +114,21 @@ fn one_that_knows_the_trace_keeps_the_modem_empty_and_in_use() {
 
 #[test]
 fn limits_that_contradict_each_other_are_a_finding() {
-    let text = "duration = \"1 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
-         [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\nrate = \"5 Mbit/s\"\n\
-         autorate = { min = \"9 Mbit/s\", base = \"4 Mbit/s\", max = \"12 Mbit/s\" }\n";
-    let none = |_: &Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-    let outcome = read::parse(text.as_bytes(), "test.toml", &none);
-    assert!(outcome.findings.iter().any(|finding| finding.message.contains("min <= base <= max")));
+    let rows = [
+        ("9 Mbit/s", "15 ms", "has 9 Mbit/s, 4 Mbit/s and 12 Mbit/s"),
+        ("1 Mbit/s", "0 ms", "is below 1 ms"),
+        ("1 Mbit/s", "15 ms", "this link has no `policy`"),
+    ];
+    for (min, target, wanted) in rows {
+        let text = format!(
+            "duration = \"1 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
+             [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\nrate = \"5 Mbit/s\"\n\
+             autorate = {{ min = \"{min}\", base = \"4 Mbit/s\", max = \"12 Mbit/s\", \
+             target = \"{target}\" }}\n"
+        );
+        let none = |_: &Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+        let outcome = read::parse(text.as_bytes(), "test.toml", &none);
+        let found = outcome.findings.iter().any(|finding| finding.message.contains(wanted));
+        assert!(found, "{wanted}: {:?}", outcome.findings);
+    }
 }
