@@ -138,7 +138,7 @@ fn ten_viewers_cost_the_link_what_one_does_and_see_its_rates() {
     assert_eq!((sample.loans.len(), sample.loans[0].1), (1, -1));
     let varies = sample.varies.expect("the rate varies");
     assert_eq!((varies.rate_bps, varies.delay_us), (2e6, Some(12_000.0)));
-    assert_eq!(varies.text, "12 ms behind of 15 (load, 3 flows)");
+    assert_eq!(varies.text, "12 ms behind of 15 (3 flows; changed for: load)");
     let about = live.about(Right::Change).expect("it is known");
     assert!(!about.abilities.change && about.directions[0].classes[0].leaf);
     assert!(about.to > about.from && about.now >= about.to, "{about:?}");
