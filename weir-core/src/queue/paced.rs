@@ -305,10 +305,13 @@ impl Paced {
     pub(super) fn is_sound(&self, chained: u64, waits: impl Fn(usize) -> bool) -> bool {
         let within = |credit: i64| credit.unsigned_abs() <= CREDIT_MAX;
         let counted: u64 = self.waiting.iter().map(|count| count.packets).sum();
+        let known = if self.plan.weights.is_some() { BANDS } else { 1 };
+        let mut others = 2 * known..2 * BANDS;
+        let no_others = others.all(|list| self.lists.first(list).is_none());
         let mut members = self.members.iter().enumerate().skip(1);
         let listed = members.all(|(flow, member)| {
             within(member.credit)
-                && member.band < BANDS as u64
+                && member.band < known as u64
                 && match (member.serial, self.lists.contains(flow as u32)) {
                     (Some(_), is_listed) => !is_listed && waits(flow),
                     (None, is_listed) => is_listed || !waits(flow),
@@ -317,7 +320,8 @@ impl Paced {
         let unknown = self.members.first().is_none_or(|member| member.serial.is_none());
         let bands = self.credits.iter().all(|&credit| within(credit));
         let unlisted = self.members.is_empty() || !self.lists.contains(0);
-        counted == chained && listed && unknown && bands && unlisted && self.band < BANDS as u64
+        let lists = no_others && unlisted && self.band < known as u64;
+        counted == chained && listed && unknown && bands && lists
     }
 }
 

@@ -110,8 +110,8 @@ impl Changes for Ets {
         leaf: LeafId,
         refit: Refit<'_>,
     ) -> Result<(), RefitError> {
-        let before = refit.before.number("priority").unwrap_or(0);
-        if priority(tree.leaf(leaf)) != before {
+        // Bands count leaves that share among those of one priority, with another default.
+        if tree.leaf(leaf).params.number("priority") != refit.before.number("priority") {
             return Err(RefitError::NeedsChange("its priority is another"));
         }
         match self.is_strict[leaf.index()] {
