@@ -261,7 +261,7 @@ pub fn infer(
     let neighbours = Neighbours::of(&table.flows);
     let duration = meter.last.since(origin);
     let busiest = meter.busiest(main);
-    let [in_one, in_both] = table.of_two();
+    let of_two = table.of_two();
     let mut flows = Vec::new();
     let mut counts = Counts::default();
     let mut building = Building { origin, main, neighbours: &neighbours, number: 0 };
@@ -286,14 +286,8 @@ pub fn infer(
     let known = options.rate.or(recorded);
     let rate = known.map_or(busiest, Rate::bits_per_second);
     let is_guessed = known.is_none() && options.policy.is_none();
-    let mut notes = notes(&read, &meter, is_guessed.then_some(busiest));
+    let mut notes = notes(&read, &meter, of_two, is_guessed.then_some(busiest));
     notes.extend(direction.as_ref().and_then(|name| read.varied.get(name)).map(Varied::note));
-    if in_both * 2 < in_one {
-        notes.push(format!(
-            "of {in_one} flows {in_both} are in both captures: are these of one link and one time, \
-             with clocks that agree?"
-        ));
-    }
     if table.not_kept > 0 {
         notes.push(format!(
             "{} packets beyond {PACKETS_MAX} that would be sent again as they were are left out",
@@ -310,7 +304,14 @@ pub fn infer(
     Ok(Inferred { flows, counts, notes, fault, duration, rate, direction, options })
 }
 
-fn notes(read: &input::Read, meter: &Meter, guessed: Option<u64>) -> Vec<String> {
+/// Returns what to tell of the reading; `in_one` and `in_both` count flows of two captures, and
+/// `guessed` is a rate that nothing gives.
+fn notes(
+    read: &input::Read,
+    meter: &Meter,
+    [in_one, in_both]: [usize; 2],
+    guessed: Option<u64>,
+) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(fault) = &read.fault {
         notes.push(format!("it ends with a fault, and what precedes that was used: {fault}"));
@@ -323,6 +324,12 @@ fn notes(read: &input::Read, meter: &Meter, guessed: Option<u64>) -> Vec<String>
     }
     if meter.backward > 0 {
         notes.push(format!("{} frames have times before those of earlier ones", meter.backward));
+    }
+    if in_both * 2 < in_one {
+        notes.push(format!(
+            "of {in_one} flows {in_both} are in both captures: are these of one link and one time, \
+             with clocks that agree?"
+        ));
     }
     if let Some(busiest) = guessed {
         let megabits = busiest as f64 / 1e6;
