@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -109,13 +109,25 @@ fn write(mut writer: impl Writer, entries: &Receiver<Entry>, last_missed: &Atomi
             writer.miss(missed, "it took lines more slowly than they came");
         }
     };
-    for Entry { missed, event } in entries {
-        tell(missed, &mut writer);
-        writer.write(&event);
+    loop {
+        let next = match writer.is_behind() {
+            true => entries.recv_timeout(AGAIN),
+            false => entries.recv().map_err(RecvTimeoutError::from),
+        };
+        match next {
+            Ok(Entry { missed, event }) => {
+                tell(missed, &mut writer);
+                writer.write(&event);
+            }
+            Err(RecvTimeoutError::Timeout) => writer.tell_again(),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
     }
     tell(last_missed.load(Ordering::Acquire), &mut writer);
 }
 
+/// How often a writer that is behind tries again while nothing else comes.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How long the last events may take.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -178,6 +190,35 @@ mod tests {
         let numbers = (0..=EVENTS_MAX).map(|number| number.to_string());
         let after = ["5 missing".to_owned(), (EVENTS_MAX + 6).to_string(), "3 missing".to_owned()];
         assert_eq!(*texts, numbers.chain(after).collect::<Vec<_>>());
+    }
+
+    /// Fails until it is told again.
+    struct Behind(bool, SyncSender<&'static str>);
+
+    impl Writer for Behind {
+        fn write(&mut self, _: &Event) {
+            self.0 = true;
+            let _ended = self.1.send("in vain");
+        }
+
+        fn miss(&mut self, _: u64, _: &str) {}
+
+        fn is_behind(&self) -> bool {
+            self.0
+        }
+
+        fn tell_again(&mut self) {
+            self.0 = false;
+            let _ended = self.1.send("told");
+        }
+    }
+
+    #[test]
+    fn one_that_is_behind_tells_it_though_nothing_else_comes() {
+        let (tell, told) = sync_channel(2);
+        let mut log = Apart::open("the log", LONG, || Ok(Behind(false, tell))).expect("it opens");
+        log.write(&Event::now(Kind::PortDown, About::default()));
+        assert_eq!([told.recv_timeout(LONG), told.recv_timeout(LONG)], [Ok("in vain"), Ok("told")]);
     }
 
     #[test]

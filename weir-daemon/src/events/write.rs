@@ -23,6 +23,14 @@ pub trait Writer: Send {
 
     /// Writes that so many events did not reach the queue.
     fn miss(&mut self, count: u64, why: &str);
+
+    /// Returns whether it has yet to tell that events are missing.
+    fn is_behind(&self) -> bool {
+        false
+    }
+
+    /// Tries once more to tell it.
+    fn tell_again(&mut self) {}
 }
 
 /// How an event is written.
@@ -219,8 +227,17 @@ impl Writer for LogFile {
     fn miss(&mut self, count: u64, why: &str) {
         self.missing += count;
         why.clone_into(&mut self.why);
+        self.tell_again();
+    }
+
+    fn is_behind(&self) -> bool {
+        self.missing > 0
+    }
+
+    fn tell_again(&mut self) {
         if self.append(&self.gap()).is_ok() {
             self.missing = 0;
+            self.failing.set(None);
         }
     }
 }
