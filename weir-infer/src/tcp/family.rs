@@ -5,7 +5,7 @@
 //! what models the path, as BBR does, about all. Between losses Reno adds a segment a round, CUBIC
 //! rarely so. Each reaction votes by how likely it is under each family, and one in ten may be
 //! about anything else. Invariant: no family without a confidence, and never more of it than so
-//! many reactions can give.
+//! many reactions can give, or [`CONFIDENCE_MAX`].
 
 use super::flight::Reaction;
 use serde::Serialize;
@@ -80,7 +80,7 @@ impl Control {
         let total: f64 = parts.iter().sum();
         let place = parts.iter().position(|part| *part >= 1.0).unwrap_or(3);
         let most = 1.0 - libm::pow(0.5, f64::from(count) * 0.7 + 0.5);
-        let confidence = (parts[place] / total).min(most);
+        let confidence = (parts[place] / total).min(most).min(CONFIDENCE_MAX);
         let family = [Family::Reno, Family::Cubic, Family::BbrLike, Family::Unknown][place];
         if family == Family::Unknown || confidence < CONFIDENCE_MIN {
             return unknown;
@@ -118,6 +118,9 @@ const WINDOW_MIN: f64 = 5.0;
 const OUTLIERS: f64 = 0.1;
 /// Less is no answer.
 const CONFIDENCE_MIN: f64 = 0.5;
+/// No number of reactions gives more: one that its application holds back, or a BBR that loses in
+/// bursts, is misread each time in the same way.
+const CONFIDENCE_MAX: f64 = 0.9;
 /// The square root of two pi.
 const ROOT_OF_TAU: f64 = 2.506_628_274_631_000_7;
 
