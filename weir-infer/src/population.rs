@@ -124,8 +124,8 @@ impl Group<'_> {
             line(text, "return_delay = ", &quoted_time(Duration::from_nanos(round_trip)));
             let start = duration * (number - 1) as f64 / sources / count.max(1.0);
             line(text, "start = ", &quoted_time(Duration::from_nanos(start as u64)));
-            // The scenario goes on until what is slower has ended.
-            line(text, "stop = ", &quoted_time(self.duration));
+            let files = (self.flows.len() as u64 + sources as u64 - number) / sources as u64;
+            line(text, "files = ", &files.to_string());
         }
     }
 }
