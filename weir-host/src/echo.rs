@@ -48,7 +48,7 @@ impl EchoSocket {
     /// # Errors
     /// When there is no way to it.
     pub fn send(&self, number: u16) -> std::io::Result<()> {
-        // What a datagram socket calls itself is the kernel's choice.
+        // The kernel chooses the identifier of a datagram socket.
         self.0.send(&request(std::process::id() as u16, number)).map(drop)
     }
 }

@@ -21,7 +21,7 @@ pub struct Seen<'f> {
     pub length: u32,
     /// The captured bytes.
     pub bytes: &'f [u8],
-    /// Its number in a record, the same where it enters and where it leaves.
+    /// Counts the frames of a record; a frame has one number on its way in and out.
     pub number: Option<u64>,
 }
 

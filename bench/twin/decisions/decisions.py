@@ -193,7 +193,7 @@ def fqs(on_and_off, sparse):
         of("limits", root("limit 300 flow_limit 100"), five(8e5), drops=0.01),
         of("marks", root(wide, "ce_threshold 20ms"), five(7e5, 6001), marks=0.01),
         # The kernel counts `refill_delay` in ticks of 4 ms.
-        of("paced", root(wide, "maxrate 600kbit low_rate_threshold 100kbit"), five(7e5), shapes=True, places=0.998),
+        of("paced", root(wide, "maxrate 600kbit low_rate_threshold 100kbit"), five(7e5), shapes=True),
         of("paced-low", root(wide, "maxrate 500kbit low_rate_threshold 550kbit"), five(6e5), shapes=True),
         of("paced-line", root(wide, "maxrate 900kbit low_rate_threshold 100kbit"), five(1e6)),
         of("paced-returns", root(wide, "maxrate 1500kbit low_rate_threshold 100kbit"), on_and_off),

@@ -47,7 +47,7 @@ pub fn follow(table: &mut Table, now: Instant, text: &str, whole: bool) -> Fed {
 pub fn follow_file(table: &mut Table, now: Instant, text: &str) -> Vec<String> {
     let (rows, mut faults) = match rows(text, &table.columns()) {
         Ok(read) => read,
-        // What is no list of circuits does not end them.
+        // A list that cannot be used ends no circuit.
         Err(why) => return vec![why],
     };
     let (lines, circuits): (Vec<_>, Vec<_>) = rows.into_iter().unzip();

@@ -158,7 +158,7 @@ impl Table {
         let mut faults = Vec::new();
         let unsound = |circuit: &Circuit| sound(circuit.clone()).err();
         if circuits.iter().all(|circuit| unsound(circuit).is_some()) {
-            // What is no list of circuits does not end them.
+            // A list that cannot be used ends no circuit.
             let all = circuits.iter().enumerate();
             return all.filter_map(|(place, one)| Some((place, unsound(one)?))).collect();
         }

@@ -190,7 +190,7 @@ impl Source for Live {
     }
 
     fn reacting(&self, query: &ForkQuery) -> Result<WhatIf, Fault> {
-        // What precedes the moment fills windows and queues.
+        // Senders fill windows and queues before the moment.
         let of = (Some(query.at - GROWING_MS), Some(query.at + 1000.0 * query.seconds));
         self.snapshot.take(self.shared.contact.as_ref(), of)?.reacting(query)
     }

@@ -273,7 +273,7 @@ impl Traffic {
             Limit::Packets(packets) => (f64::from(packets) * packet, Some(f64::from(packets))),
             Limit::Bytes(bytes) => (bytes.get() as f64, None),
         };
-        // What waited until it is due may come to the scheduler at once.
+        // Packets that waited until they were due may come to the scheduler together.
         let paces = queue.paces();
         let arrival = demand.arrival.filter(|_| !paces).map(|arrival| {
             // A packet arrives whole, so no burst is shorter.

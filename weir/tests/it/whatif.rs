@@ -192,9 +192,7 @@ fn a_search_that_alone_is_told_to_stop_ends_its_python() {
     command.args(words).args(["--over", &scenario]).env("WEIR_PYTHON", &python);
     let mut child = command.spawn().expect("it starts");
     // The signal is taken from before the script runs on.
-    while !folder.path().join("on").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    weir_testbed::until("its Python runs", || folder.path().join("on").exists()).expect("it runs");
     weir_host::signals::end(child.id(), false).expect("it runs");
     let code = child.wait().expect("it ends").code();
     assert!(matches!(code, Some(130) | None), "{code:?}");

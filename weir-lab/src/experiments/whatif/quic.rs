@@ -114,7 +114,7 @@ pub fn fetch(identity: &Identity, socket: UdpSocket, user: User, end: Instant) -
     runtime()?.block_on(async {
         let mut endpoint = endpoint(None, socket)?;
         endpoint.set_default_client_config(client);
-        // What is cut by the end is no error.
+        // The end of the measurement cuts some, which is no error.
         let _over = timeout_at(end.into(), objects(&endpoint, user)).await;
         Ok(())
     })

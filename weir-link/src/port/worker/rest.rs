@@ -143,7 +143,7 @@ impl Rest {
         let gathered = self.woken_ns + GATHER_NS;
         let is_due = deadline_ns.is_some_and(|deadline| deadline <= now_ns);
         match waiter.policy() {
-            // What is due and yet was not done is up to another thread, which needs a processor.
+            // Work that is due and not done is another thread's, which needs a processor.
             WaitPolicy::Block if is_due => Sleep::Unwakeable(now_ns + GATHER_NS),
             _ if wakes <= now_ns => Sleep::No,
             _ if now_ns < gathered => Sleep::Unwakeable(wakes.min(gathered)),
@@ -279,7 +279,7 @@ mod tests {
             (WaitPolicy::Block, 10, None, Unwakeable(us(40))),
             (WaitPolicy::Block, 10, Some(70), Unwakeable(us(40))),
             (WaitPolicy::Block, 10, Some(30), Unwakeable(us(30))),
-            // What is due waits for another thread.
+            // Work that is due waits for another thread.
             (WaitPolicy::Block, 1_000, Some(0), Unwakeable(us(50))),
             (WaitPolicy::Hybrid, 1_000, Some(0), No),
             (WaitPolicy::Hybrid, 1_000, Some(500), Wakeable(us(420))),

@@ -310,9 +310,9 @@ fn rows(kind: &str, own: &Attributes<'_>) -> String {
 enum Form {
     Plain,
     Microseconds,
-    /// The same, unless it is none.
+    /// Microseconds; left out where the largest number stands for none.
     Threshold,
-    /// Bytes in a second, unless it is none.
+    /// Bytes in a second; left out where the largest number stands for none.
     Bytes,
     /// The word stands alone; the other one where the value is 0.
     Flag(&'static str),
