@@ -353,7 +353,7 @@ impl Bridge {
         for (index, port) in ports.iter().enumerate() {
             stations.set_own(index, port.port.address());
         }
-        Ok(Self {
+        let mut bridge = Self {
             ports,
             workers,
             has_workers,
@@ -381,7 +381,9 @@ impl Bridge {
             taps: None,
             inbox_of_changes: None,
             word: None,
-        })
+        };
+        bridge.pass_on_rules();
+        Ok(bridge)
     }
 
     /// Has the loop hold this word while its intake is open.

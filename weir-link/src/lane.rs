@@ -34,7 +34,7 @@ use weir_trace::record::{self, Fate, Step};
 
 use crate::alarm::LeafMeasures;
 use crate::pool::FramePool;
-use crate::port::{BATCH, Port, Received};
+use crate::port::{BATCH, LaneRules, Port, Received};
 use crate::recorder::Steps;
 use crate::status::{Found, LaneLabels, LeafCounts};
 use books::Books;
@@ -69,6 +69,11 @@ impl Lane {
         }
     }
 
+    /// Returns its rules, for a port with this number to look frames up in.
+    pub(crate) fn rules(&self, port: InterfaceId) -> LaneRules {
+        self.intake.rules(port)
+    }
+
     /// Starts the line anew at `now` after a stall: what could have left before `limit` does not
     /// leave all at once, and what is of no use any more does not leave at all.
     pub(crate) fn restart(&mut self, now: Instant, limit: Instant, pool: &mut FramePool) {
@@ -86,8 +91,8 @@ impl Lane {
     ) {
         let mut rest = received;
         while let [first, ..] = rest {
-            let Received { frame, at_ns, headers } = first;
-            let incoming = Incoming { frame: *frame, at_ns: *at_ns, headers, port };
+            let Received { frame, at_ns, headers, found } = first;
+            let incoming = Incoming { frame: *frame, at_ns: *at_ns, headers, port, found: *found };
             let length = pool.bytes(*frame).len() as u32;
             let mut arrival = self.intake.classify(incoming, length, &mut self.link.pending);
             let frames = match rest.len() {
@@ -106,7 +111,7 @@ impl Lane {
         incoming: Incoming<'_>,
         pool: &mut FramePool,
     ) {
-        let Incoming { frame, at_ns, headers, port } = incoming;
+        let Incoming { frame, at_ns, headers, port, .. } = incoming;
         let bytes = pool.bytes(frame);
         let stamp = Instant::from_nanos(at_ns);
         let refusal = self.books.admit((arrival.leaf, arrival.packet.frames()), stamp, now);

@@ -43,6 +43,6 @@ impl Classifier {
             Fragments::AltqBroken => (2, None),
             Fragments::AltqFixed(_) => (3, None),
         };
-        PlanHasher::of(&(kind, places, &self.targets, self.default))
+        PlanHasher::of(&(kind, places, self.rules().targets(), self.default))
     }
 }

@@ -29,9 +29,6 @@ pub struct FlowCache {
     hash_keys: [u64; 7],
 }
 
-/// The rule that decides, if any matches.
-pub type Answer = Option<Decision>;
-
 /// Fits a cache line.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -79,29 +76,28 @@ impl FlowCache {
         fold(fields ^ source.rotate_left(17), destination ^ fields.rotate_left(31) ^ keys[6])
     }
 
-    /// Returns the cached decision for this key.
+    /// Returns the cached decision for this key, which may be [`Decision::NONE`].
     #[inline]
-    pub fn recall(&self, hash: u64, key: &Key) -> Option<Answer> {
+    pub fn recall(&self, hash: u64, key: &Key) -> Option<Decision> {
         let (set, mark) = self.place(hash);
         let marks = &self.marks[set];
         let entries = &self.entries[set * WAYS..(set + 1) * WAYS];
         for (entry, _) in entries.iter().zip(marks).filter(|(_, other)| **other == mark) {
             if entry.key == *key && entry.generation == self.generation {
-                return Some((entry.found != Decision::NONE).then_some(entry.found));
+                return Some(entry.found);
             }
         }
         None
     }
 
     /// Stores the decision for this key, which is not in the cache.
-    pub fn remember(&mut self, hash: u64, key: &Key, answer: Answer) {
+    pub fn remember(&mut self, hash: u64, key: &Key, found: Decision) {
         let (set, mark) = self.place(hash);
         let entries = &self.entries[set * WAYS..(set + 1) * WAYS];
         let stale = entries.iter().position(|entry| entry.generation != self.generation);
         let way = stale.unwrap_or(self.turn % WAYS);
         self.turn = self.turn.wrapping_add(1);
         self.marks[set][way] = mark;
-        let found = answer.unwrap_or(Decision::NONE);
         self.entries[set * WAYS + way] = Entry { key: *key, generation: self.generation, found };
     }
 
@@ -138,14 +134,14 @@ mod tests {
     fn a_hit_has_the_same_key_and_generation() {
         let mut cache = FlowCache::new(16, 1);
         let hash = cache.hash(&key(1));
-        cache.remember(hash, &key(1), Some(found(5)));
-        assert_eq!(cache.recall(hash, &key(1)), Some(Some(found(5))));
+        cache.remember(hash, &key(1), found(5));
+        assert_eq!(cache.recall(hash, &key(1)), Some(found(5)));
         // The same place, but another packet.
         assert_eq!(cache.recall(hash, &key(2)), None);
         cache.next_generation();
         assert_eq!(cache.recall(hash, &key(1)), None);
-        cache.remember(hash, &key(1), None);
-        assert_eq!(cache.recall(hash, &key(1)), Some(None));
+        cache.remember(hash, &key(1), Decision::NONE);
+        assert_eq!(cache.recall(hash, &key(1)), Some(Decision::NONE));
     }
 
     #[test]
@@ -153,7 +149,7 @@ mod tests {
         let mut cache = FlowCache::new(WAYS as u32, 1);
         for number in 0..=WAYS as u64 {
             let hash = cache.hash(&key(number));
-            cache.remember(hash, &key(number), Some(found(number as u32)));
+            cache.remember(hash, &key(number), found(number as u32));
         }
         let known = |number: &u64| cache.recall(cache.hash(&key(*number)), &key(*number)).is_some();
         assert_eq!((0..=WAYS as u64).filter(known).count(), WAYS);
@@ -165,11 +161,11 @@ mod tests {
         let mut cache = FlowCache::new(FLOWS_DEFAULT, 9);
         for number in 0..1000 {
             let hash = cache.hash(&key(number));
-            cache.remember(hash, &key(number), Some(found(number as u32)));
+            cache.remember(hash, &key(number), found(number as u32));
         }
         let right = |number: &u64| {
             let answer = cache.recall(cache.hash(&key(*number)), &key(*number));
-            answer == Some(Some(found(*number as u32)))
+            answer == Some(found(*number as u32))
         };
         assert_eq!((0..1000).filter(right).count(), 1000);
     }

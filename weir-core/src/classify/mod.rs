@@ -13,6 +13,10 @@
 //! rules in match order and returns the place of the first that matches. It has no state between
 //! packets; order, fragments, the default, the reasons and the flow cache (`flow_cache.rs`) are
 //! implemented once for all algorithms.
+//!
+//! **Several threads.** The rules and their flow cache are a part of their own, [`Lookup`], which
+//! needs no packet before this one. Another thread may look a packet up in the same [`Rules`] and
+//! pass on the decision, and [`Classifier::classify_found`] goes on from there.
 
 mod altq_fragments;
 mod checkpoint;
@@ -24,6 +28,7 @@ pub mod hash;
 pub mod joined;
 pub mod joined_covers;
 pub mod key;
+pub mod lookup;
 pub mod macs;
 pub mod marks;
 pub mod order;
@@ -33,7 +38,6 @@ pub mod tags;
 pub mod tuples;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -45,10 +49,11 @@ use crate::parameter::BuildError;
 use crate::units::Instant;
 
 pub use details::{Details, FlagTest, IcmpTest, LengthRange};
-pub use flow_cache::FLOWS_DEFAULT;
+pub use flow_cache::{FLOWS_DEFAULT, FLOWS_MAX};
 pub use fragments::FragmentLimits;
 pub use hash::{AltqHash, Spread};
 pub use joined::RuleSet;
+pub use lookup::{Lookup, Rules};
 pub use marks::MarkTest;
 pub use order::MatchOrder;
 pub use rule::{InterfaceId, Match, PortRange, Prefix, Rule, Target};
@@ -56,26 +61,17 @@ pub use services::service_port;
 pub use tags::VlanTest;
 
 use altq_fragments::AltqFragments;
-use flow_cache::FlowCache;
 use fragments::{FragmentKey, FragmentTable};
 use joined::JoinedRules;
-use key::{DETAILS_MAX, Key};
+use key::Key;
 
 /// Sends packets to leaves.
 #[derive(Clone, Debug)]
 pub struct Classifier {
-    search: AnySearch,
+    lookup: Lookup,
     order: MatchOrder,
-    /// By rank: place among the rules as declared. Empty if rank and place are equal.
-    declared: Vec<u32>,
-    /// The distinct targets of rules: many rules have few targets, which stay in the processor's
-    /// cache.
-    targets: Vec<Target>,
     default: Target,
     fragments: Fragments,
-    flows: Option<FlowCache>,
-    /// Conditions of rules on more than the fields of keys; `None` if no rule has one.
-    beside: Option<Box<Beside>>,
     /// Rules of classes that joined later.
     joined: Option<Box<JoinedRules>>,
 }
@@ -105,15 +101,6 @@ impl Default for ClassifierPlan {
             seed: 0,
         }
     }
-}
-
-/// Conditions of rules on more than the fields of keys.
-#[derive(Clone, Debug)]
-struct Beside {
-    /// Whether one tests stations or marks.
-    stations_or_marks: bool,
-    /// The distinct details of rules.
-    details: Vec<Details>,
 }
 
 #[derive(Clone, Debug)]
@@ -147,25 +134,22 @@ impl Classifier {
     ) -> Result<Classifier, BuildError> {
         let descriptor = CLASSIFIERS.iter().find(|row| row.keyword == plan.algorithm);
         let descriptor = descriptor.ok_or_else(|| unknown_classifier(plan.algorithm))?;
-        let cached = descriptor.cached && plan.flows > 0 && !rules.is_empty();
-        let mut classifier = Classifier {
-            search: AnySearch::build(descriptor.keyword, &[], &[]),
+        let arranged = plan.order.arrange(rules);
+        let cached = descriptor.cached && !arranged.is_empty();
+        let flows = if cached { plan.flows } else { 0 };
+        let rules = Rules::new(descriptor.keyword, arranged, (flows, plan.seed));
+        Ok(Classifier {
+            lookup: Lookup::new(Arc::new(rules), FLOWS_MAX),
             order: plan.order,
-            declared: Vec::new(),
-            targets: Vec::new(),
             default: default.into(),
             fragments: Fragments::new(plan.fragments),
-            flows: cached.then(|| FlowCache::new(plan.flows, plan.seed)),
-            beside: None,
             joined: None,
-        };
-        classifier.replace_rules(rules);
-        Ok(classifier)
+        })
     }
 
     /// Returns the leaves over which packets are spread by a hash.
     pub fn spread_leaves(&self) -> impl Iterator<Item = LeafId> {
-        let targets = self.targets.iter().chain([&self.default]);
+        let targets = self.rules().targets().iter().chain([&self.default]);
         let spread = targets.filter_map(|target| Some((target.leaf.0, target.spread?.queues)));
         spread.flat_map(|(first, queues)| (first..first.saturating_add(queues)).map(LeafId))
     }
@@ -173,17 +157,13 @@ impl Classifier {
     /// Replaces the rules. Leaves keep their numbers, and later fragments still follow a first
     /// fragment that came before the change. Takes time in proportion to the rules.
     pub fn replace_rules(&mut self, rules: Vec<Rule>) {
-        let (declared, rules): (Vec<u32>, Vec<Rule>) =
-            self.order.arrange(rules).into_iter().unzip();
-        let in_order = declared.iter().zip(0..).all(|(place, rank)| *place == rank);
-        self.beside = Beside::of(&rules);
-        self.declared = if in_order { Vec::new() } else { declared };
-        let places: Vec<u32>;
-        (self.targets, places) = distinct(rules.iter().map(Rule::target));
-        self.search = AnySearch::build(self.search.keyword(), &rules, &places);
-        if let Some(flows) = &mut self.flows {
-            flows.next_generation();
-        }
+        let rules = self.rules().with(self.order.arrange(rules));
+        self.lookup.replace(Arc::new(rules));
+    }
+
+    /// Returns the rules, for another thread to look packets up in.
+    pub fn rules(&self) -> &Arc<Rules> {
+        self.lookup.rules()
     }
 
     /// Makes room for the rules of so many classes that join later, whose leaves begin with
@@ -218,13 +198,13 @@ impl Classifier {
 
     /// Returns whether a rule has details, so that packets of a flow may go to several leaves.
     pub fn tests_details(&self) -> bool {
-        let own = self.beside.as_ref().is_some_and(|beside| !beside.details.is_empty());
-        own || self.joined.as_ref().is_some_and(|joined| joined.tests_details())
+        self.rules().tests_details()
+            || self.joined.as_ref().is_some_and(|joined| joined.tests_details())
     }
 
     /// Returns the most tables that the algorithm looks into for one packet.
     pub fn tables(&self) -> usize {
-        self.search.tables()
+        self.rules().tables()
     }
 
     /// Returns the leaf of a packet that came in by `interface`, and why.
@@ -248,34 +228,38 @@ impl Classifier {
 
     #[inline]
     fn by_rules(&mut self, interface: InterfaceId, headers: &Headers) -> Classified {
-        let mut key = Key::of(interface, headers);
-        let has_all = self.beside.as_ref().is_none_or(|beside| beside.add(&mut key, headers));
-        let found = match &mut self.flows {
-            Some(flows) if has_all => {
-                let hash = flows.hash(&key);
-                match flows.recall(hash, &key) {
-                    Some(answer) => answer,
-                    None => {
-                        let found = self.search.first_match(&key, interface, headers);
-                        flows.remember(hash, &key, found);
-                        found
-                    }
-                }
-            }
-            _ => self.search.first_match(&key, interface, headers),
-        };
-        let Some(found) = found else {
-            let joined = self.joined.as_ref().and_then(|all| all.first(&key, interface, headers));
+        let found = self.lookup.search(interface, headers);
+        self.decided(interface, headers, found)
+    }
+
+    /// As [`Classifier::classify`], of a packet that [`Lookup::find`] looked up in the same rules.
+    #[inline]
+    pub fn classify_found(
+        &self,
+        interface: InterfaceId,
+        headers: &Headers,
+        found: Decision,
+    ) -> Classified {
+        self.decided(interface, headers, found)
+    }
+
+    /// Returns where a packet goes for which this was found in the rules.
+    #[inline]
+    fn decided(&self, interface: InterfaceId, headers: &Headers, found: Decision) -> Classified {
+        let rules = self.rules();
+        if found == Decision::NONE {
+            let joined = self.joined.as_ref().and_then(|all| {
+                let (key, _) = rules.key(interface, headers);
+                all.first(&key, interface, headers)
+            });
             return match joined {
                 Some((target, rule)) => {
                     Classified::of(target, headers, Reason::Joined(usize::from(rule)))
                 }
                 None => Classified::of(self.default, headers, Reason::Default),
             };
-        };
-        let rank = found.rank();
-        let declared = *self.declared.get(rank as usize).unwrap_or(&rank);
-        let target = self.targets[found.target() as usize];
+        }
+        let (target, declared) = rules.target(found);
         Classified::of(target, headers, Reason::Rule(declared as usize))
     }
 
@@ -321,45 +305,6 @@ impl Classifier {
             }
         }
     }
-}
-
-impl Beside {
-    fn of(rules: &[Rule]) -> Option<Box<Beside>> {
-        let stations_or_marks = rules.iter().any(|rule| rule.matches.tests_beside());
-        let mut details: Vec<Details> = Vec::new();
-        for one in rules.iter().filter_map(|rule| rule.matches.details.as_deref()) {
-            // More do not fit into a key, so how many more there are does not matter.
-            if details.len() <= DETAILS_MAX && !details.contains(one) {
-                details.push(one.clone());
-            }
-        }
-        let is_empty = !stations_or_marks && details.is_empty();
-        (!is_empty).then(|| Box::new(Beside { stations_or_marks, details }))
-    }
-
-    /// Adds to a key what rules test beside its fields; returns false if it has no room for that.
-    fn add(&self, key: &mut Key, headers: &Headers) -> bool {
-        if self.stations_or_marks && !key.add_beside(headers) || self.details.len() > DETAILS_MAX {
-            return false;
-        }
-        let met = self.details.iter().map(|details| details.accepts(headers));
-        key.add_details(met.rev().fold(0, |bits, met| bits << 1 | u16::from(met)));
-        true
-    }
-}
-
-/// Returns each distinct target once, and by rank the place of the rule's target among these.
-fn distinct(targets: impl Iterator<Item = Target>) -> (Vec<Target>, Vec<u32>) {
-    let mut known = BTreeMap::new();
-    let mut distinct = Vec::new();
-    let place = |target| {
-        *known.entry(target).or_insert_with(|| {
-            distinct.push(target);
-            distinct.len() as u32 - 1
-        })
-    };
-    let places = targets.map(place).collect();
-    (distinct, places)
 }
 
 fn is_v4(headers: &Headers) -> bool {

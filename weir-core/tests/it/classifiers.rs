@@ -6,12 +6,13 @@ use crate::frames;
 
 use std::cmp::Reverse;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use frames::{Draws, Frame, frame};
 use weir_core::classify::{
     AltqHash, CLASSIFIERS, Classified, Classifier, ClassifierPlan, Details, FragmentPolicy,
-    IcmpTest, InterfaceId, MarkTest, Match, MatchOrder, PortRange, Prefix, Reason, Rule, RuleSet,
-    Spread, Target, VlanTest,
+    IcmpTest, InterfaceId, Lookup, MarkTest, Match, MatchOrder, PortRange, Prefix, Reason, Rule,
+    RuleSet, Spread, Target, VlanTest,
 };
 use weir_core::ids::LeafId;
 use weir_core::packet::{
@@ -212,6 +213,19 @@ fn plain() -> &'static str {
     CLASSIFIERS.iter().find(|row| !row.cached).expect("the linear one has no cache").keyword
 }
 
+/// Returns where a packet goes that was looked up ahead in the same rules; `None` for a fragment.
+fn found_ahead(
+    classifier: &Classifier,
+    interface: InterfaceId,
+    headers: &Headers,
+) -> Option<Classified> {
+    let mut lookup = Lookup::new(Arc::clone(classifier.rules()), 16);
+    let found = lookup.find(interface, headers)?;
+    // The second time from the cache.
+    assert_eq!(lookup.find(interface, headers), Some(found));
+    Some(classifier.classify_found(interface, headers, found))
+}
+
 /// Compares every algorithm, with and without a small flow cache, with the linear one.
 fn check_equal(seed: u64) -> [usize; 3] {
     let mut random = Draws::new(seed);
@@ -255,6 +269,7 @@ fn check_equal(seed: u64) -> [usize; 3] {
                 found, expected,
                 "seed {seed:#x} step {step} {other}: {packet:?}\n{rules:#?}"
             );
+            assert_eq!(found_ahead(classifier, packet.0, &packet.1).unwrap_or(found), found);
         }
         reasons[match expected.reason {
             Reason::Rule(_) => 0,
@@ -392,6 +407,7 @@ fn check_joined(seed: u64) -> [usize; 4] {
             };
             let expected = Classified { reason: numbers(expected.reason), ..expected };
             assert_eq!(found, expected, "seed {seed:#x} step {step}: {headers:?}\n{all:#?}");
+            assert_eq!(found_ahead(&classifier, interface, &headers), Some(found));
             counts[match found.reason {
                 Reason::Rule(_) => 0,
                 Reason::Joined(_) => 1,

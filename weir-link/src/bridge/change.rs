@@ -63,6 +63,16 @@ impl Bridge {
         is_sorting
     }
 
+    /// Has those who receive look frames up in the rules of the lane that their port feeds. Where it
+    /// feeds several, which one takes a frame depends on its way, which the loop knows.
+    pub(super) fn pass_on_rules(&mut self) {
+        for port in 0..self.ports.len() {
+            let Some(lane) = self.only_lane_of(port) else { continue };
+            let OpenPort { number, port: open, .. } = &mut self.ports[port];
+            open.look_up_in(&self.lanes[lane].rules(*number));
+        }
+    }
+
     /// Begins or ends a change of how ports sort frames.
     pub(crate) fn sort(&mut self, sort: &mut BridgeSort) {
         for at in &mut sort.ports {
@@ -87,6 +97,7 @@ impl Bridge {
         for (lane, change) in &mut change.lanes {
             self.lanes[*lane].change(change, &mut self.pool);
         }
+        self.pass_on_rules();
         if let Some(rates) = &mut self.rates {
             // The new plans have rates of their own.
             rates.begin(&mut self.lanes);

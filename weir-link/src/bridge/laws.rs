@@ -4,12 +4,14 @@
 //! Each share of a port stands for a worker that has a part of the flows. It looks at its frames at
 //! instants of its own, passes all or some of them on, and says how far it came. What leaves the
 //! link and what it drops is then the same as where all frames come by one ring as soon as they
-//! arrive.
+//! arrive. Workers look frames up in the rules that they know, and halfway another policy comes into
+//! force while frames are on their way that were looked up in the rules of before.
 //! Stamps differ: frames that arrive at the same instant have no order of their own.
 
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::lane::change::{LaneChange, Way};
 use crate::port::mem::{Cable, Mem};
 use weir_core::random::Random;
 use weir_core::sched::SCHEDULERS;
@@ -45,7 +47,7 @@ impl Scene {
         let (mems, cables): (Vec<_>, Vec<_>) =
             (0..ports).map(|number| Mem::in_parts(&format!("mem{number}"), 1, shares)).unzip();
         let forth = LaneConfig::new("forth", ((0..INPUTS).collect(), INPUTS), policy);
-        let forth = LaneConfig { frames_max: 8192, ..forth.expect("the policy is sound") };
+        let forth = LaneConfig { frames_max: FRAMES, ..forth.expect("the policy is sound") };
         let port = |(number, mem)| BridgePort {
             number: InterfaceId(number),
             source: PortSource::Open(Box::new(mem)),
@@ -69,6 +71,16 @@ impl Scene {
 
     fn turn(&mut self, at_us: u64) {
         self.bridge.turn(Instant::from_nanos(START_NS + at_us * 1000));
+    }
+
+    /// Puts the second policy in force, in place of the first.
+    fn change(&mut self, policies: (&Policy, &Policy)) {
+        let lane = &mut self.bridge.lanes[0];
+        let way = Way { policy: policies.1, sojourn_max: &[], train_max: &[], frames_max: FRAMES };
+        let change = LaneChange::prepare(lane.labels(), policies.0, way);
+        let mut change = change.expect("the policy is sound");
+        lane.change(&mut change, &mut self.bridge.pool);
+        self.bridge.pass_on_rules();
     }
 
     fn pass(&self, ring: usize, offered: &Offered) {
@@ -118,33 +130,69 @@ fn load(random: &mut Random) -> Vec<Offered> {
     load
 }
 
+/// What left the link, and what each class dropped.
+type Outcome = (Vec<Vec<u8>>, Vec<u64>);
+
+/// The policy at first, and the one after [`change_us`].
+type Policies<'a> = (&'a Policy, &'a Policy);
+
+/// Returns when the policy changes; what arrives in the [`ON_THE_WAY_US`] before is on its way then.
+fn change_us(load: &[Offered]) -> u64 {
+    load[load.len() / 2].at_us + 10
+}
+
 /// Runs a load where frames come by one ring, when they arrive, and the loop takes so many at once.
-fn without_workers(policy: &Policy, load: &[Offered], at_once: usize) -> (Vec<Vec<u8>>, Vec<u64>) {
-    let mut scene = Scene::new(policy, 1);
-    for offered in load.chunks(at_once) {
-        offered.iter().for_each(|offered| scene.pass(0, offered));
-        scene.turn(offered.last().map_or(0, |last| last.at_us));
-    }
+fn without_workers(policies: Policies<'_>, load: &[Offered], at_once: usize) -> Outcome {
+    let mut scene = Scene::new(policies.0, 1);
+    let change_us = change_us(load);
+    let (before, after) = load.split_at(load.partition_point(|one| one.at_us <= change_us));
+    let seen = before.partition_point(|one| one.at_us + ON_THE_WAY_US <= change_us);
+    let (before, on_the_way) = before.split_at(seen);
+    let take = |scene: &mut Scene, load: &[Offered]| {
+        for offered in load.chunks(at_once) {
+            offered.iter().for_each(|offered| scene.pass(0, offered));
+            scene.turn(offered.last().map_or(0, |last| last.at_us));
+        }
+    };
+    take(&mut scene, before);
+    scene.turn(change_us - ON_THE_WAY_US);
+    on_the_way.iter().for_each(|offered| scene.pass(0, offered));
+    scene.change(policies);
+    scene.turn(change_us);
+    take(&mut scene, after);
     scene.end(load.last().map_or(0, |last| last.at_us) + LOOK_US)
 }
 
 /// Runs it with a worker for each part of the flows of each port.
 fn with_workers(
-    policy: &Policy,
+    policies: Policies<'_>,
     load: &[Offered],
     workers: usize,
     random: &mut Random,
-) -> (Vec<Vec<u8>>, Vec<u64>) {
-    let mut scene = Scene::new(policy, workers);
+) -> Outcome {
+    let mut scene = Scene::new(policies.0, workers);
     let mut waiting: Vec<Vec<&Offered>> = vec![Vec::new(); INPUTS * workers];
     for offered in load.iter().rev() {
         waiting[offered.port * workers + offered.flow as usize % workers].push(offered);
     }
     let mut looked_us = vec![0; waiting.len()];
+    pass_all(&scene, &mut waiting, 0);
     let last_us = load.last().map_or(0, |last| last.at_us) + LOOK_US;
-    let mut now_us = 0;
+    let change_us = change_us(load);
+    let (mut now_us, mut changes_us) = (0, Some(change_us - ON_THE_WAY_US));
     while now_us < last_us {
         now_us += 1 + u64::from(random.below(200));
+        if let Some(at_us) = changes_us.take_if(|at_us| *at_us <= now_us) {
+            // All workers look at both instants, so that the loop has the same frames at the change.
+            pass_all(&scene, &mut waiting, at_us);
+            scene.turn(at_us);
+            pass_all(&scene, &mut waiting, change_us);
+            scene.change(policies);
+            scene.turn(change_us);
+            looked_us.fill(change_us);
+            now_us = change_us;
+            continue;
+        }
         for (worker, waiting) in waiting.iter_mut().enumerate() {
             // One that the loop waits for no longer would be late.
             if random.below(3) != 0 && now_us - looked_us[worker] < LOOK_US {
@@ -180,8 +228,24 @@ fn with_workers(
     scene.end(last_us)
 }
 
+/// Has all workers pass on what arrived until then.
+fn pass_all(scene: &Scene, waiting: &mut [Vec<&Offered>], at_us: u64) {
+    let workers = waiting.len() / INPUTS;
+    for (worker, waiting) in waiting.iter_mut().enumerate() {
+        let (port, ring) = (worker / workers, worker % workers);
+        while let Some(next) = waiting.pop_if(|next| next.at_us <= at_us) {
+            scene.pass(ring, next);
+        }
+        scene.cables[port].set_reached(ring, Reached::Looked(START_NS + at_us * 1000));
+    }
+}
+
 /// How often a simulated worker looks at least: the loop waits for [`LOOKED_MAX`].
 const LOOK_US: u64 = 700;
+/// For how long frames are on their way when the policy changes.
+const ON_THE_WAY_US: u64 = 5_000;
+/// The frames that the lane has room for.
+const FRAMES: u32 = 8192;
 
 #[test]
 fn workers_change_no_decision() {
@@ -190,19 +254,21 @@ fn workers_change_no_decision() {
     for scheduler in SCHEDULERS.iter().map(|entry| entry.descriptor.keyword) {
         let mut random = Random::new(45, 0);
         for number in 0..loads {
-            let text = policies::text(scheduler, &mut random);
-            let outcome = weir_policy::parse(&text, "policy.toml");
-            let Some(policy) = outcome.plan else { continue };
-            let load = load(&mut random);
-            let plain = without_workers(&policy, &load, 1);
-            if plain != without_workers(&policy, &load, 7) {
+            let [text, later] = [(); 2].map(|()| policies::text(scheduler, &mut random));
+            let [first, second] =
+                [&text, &later].map(|text| weir_policy::parse(text, "policy.toml").plan);
+            let (Some(first), Some(second)) = (first, second) else { continue };
+            let (policies, load) = ((&first, &second), load(&mut random));
+            let plain = without_workers(policies, &load, 1);
+            if plain != without_workers(policies, &load, 7) {
                 by_turns.insert(scheduler);
                 continue;
             }
             (left, dropped) = (left + plain.0.len(), dropped + plain.1.iter().sum::<u64>());
             for workers in [1, 2, 3, 8] {
-                let worked = with_workers(&policy, &load, workers, &mut random);
-                assert!(plain == worked, "{scheduler}, load {number}, {workers} workers\n{text}");
+                let worked = with_workers(policies, &load, workers, &mut random);
+                let what = format!("{scheduler}, load {number}, {workers} workers");
+                assert!(plain == worked, "{what}\n{text}\n{later}");
             }
         }
     }

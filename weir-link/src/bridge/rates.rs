@@ -104,7 +104,7 @@ impl Rates {
             (_, true) => Way::Up,
             _ => return,
         };
-        let Received { frame, at_ns, headers } = received;
+        let Received { frame, at_ns, headers, .. } = received;
         let at = Instant::from_nanos(*at_ns);
         let bytes = pool.bytes(*frame);
         if let Some(echoes) = &mut self.echoes {

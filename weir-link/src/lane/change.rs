@@ -141,7 +141,7 @@ impl Lane {
         self.link.release_dropped(&mut self.books, pool);
         self.move_frames(change, pool);
         self.move_counts(change);
-        swap(&mut self.intake.classifier, &mut change.classifier);
+        self.intake.exchange(&mut change.classifier);
         swap(&mut self.books.labels, &mut change.books.labels);
         swap(&mut self.books.places, &mut change.books.places);
         if let Some(link) = change.link.take() {

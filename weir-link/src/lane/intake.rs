@@ -2,6 +2,7 @@
 //!
 //! Invariant: no frame is lost before it is classified, so that what is lost is lost of a leaf.
 
+use std::mem::swap;
 use std::sync::Arc;
 
 use weir_core::classify::{Classifier, InterfaceId, RuleSet};
@@ -11,6 +12,7 @@ use weir_core::packet::{Headers, UnreadCounts};
 use weir_core::units::Instant;
 
 use crate::pool::FrameId;
+use crate::port::{Found, LaneRules};
 
 /// A frame that a port received, on its way into a lane.
 #[derive(Clone, Copy)]
@@ -21,18 +23,34 @@ pub(crate) struct Incoming<'a> {
     pub headers: &'a Headers,
     /// The number of the port.
     pub port: InterfaceId,
+    /// What a worker found for it.
+    pub found: Found,
 }
 
 pub(super) struct Intake {
     /// Chooses the leaf of a frame.
     pub classifier: Classifier,
+    /// The number of its rules.
+    number: u32,
     /// Frames whose IP header could not be read.
     pub unread: UnreadCounts,
 }
 
 impl Intake {
     pub fn new(classifier: Classifier) -> Self {
-        Self { classifier, unread: UnreadCounts::default() }
+        Self { classifier, number: 1, unread: UnreadCounts::default() }
+    }
+
+    /// Takes another policy's classifier, in exchange for its own.
+    pub fn exchange(&mut self, other: &mut Classifier) {
+        swap(&mut self.classifier, other);
+        // What was found before is of other rules; 0 is that of none.
+        self.number = self.number.checked_add(1).unwrap_or(1);
+    }
+
+    /// Returns its rules, for a port with this number to look frames up in.
+    pub fn rules(&self, port: InterfaceId) -> LaneRules {
+        LaneRules { number: self.number, port, rules: Arc::clone(self.classifier.rules()) }
     }
 
     /// Classifies a frame of so many bytes, and returns it as it arrives at the link whose time
@@ -43,11 +61,15 @@ impl Intake {
         length: u32,
         pending: &mut Pending,
     ) -> Arrival {
-        let Incoming { frame, at_ns, headers, port } = incoming;
+        let Incoming { frame, at_ns, headers, port, found } = incoming;
         let at = pending.offer_at(Instant::from_nanos(at_ns));
         assert!(at >= pending.now(), "no frame is offered before the link's time");
         self.unread.add(headers);
-        let classified = self.classifier.classify(pending.classify_at(at), port, headers);
+        let at_most = pending.classify_at(at);
+        let classified = match found.by(self.number) {
+            Some(decision) => self.classifier.classify_found(port, headers, decision),
+            None => self.classifier.classify(at_most, port, headers),
+        };
         let packet = Packet {
             handle: Handle(frame.0),
             length,
@@ -86,7 +108,8 @@ mod tests {
             let bytes = frame(dport);
             let headers = Headers::parse_ethernet(&bytes);
             let (frame, port) = (FrameId(3), InterfaceId(0));
-            let incoming = Incoming { frame, at_ns, headers: &headers, port };
+            let found = Found::NOTHING;
+            let incoming = Incoming { frame, at_ns, headers: &headers, port, found };
             let arrival = intake.classify(incoming, bytes.len() as u32, &mut pending);
             let offered = (arrival.leaf, arrival.at.as_nanos(), arrival.packet.handle);
             assert_eq!(offered, (LeafId(leaf), at, Handle(3)), "port {dport} at {at_ns}");

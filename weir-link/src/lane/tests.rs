@@ -7,7 +7,6 @@ use super::*;
 use crate::port::mem::{Cable, Mem};
 use crate::status::Shape;
 use weir_core::classify::InterfaceId;
-use weir_core::packet::Headers;
 use weir_core::random::Random;
 use weir_core::units::Duration;
 use weir_policy::Policy;
@@ -88,7 +87,7 @@ impl Scene {
             .map(|number| {
                 let frame = self.pool.insert(&bytes).expect("the pool has a frame in hand");
                 self.pool.set_segment(frame, number);
-                Received { frame, at_ns, headers: Headers::parse_ethernet(&bytes) }
+                Received::new(frame, at_ns, &self.pool)
             })
             .collect();
         self.lane.accept(us(at), (&received, InterfaceId(0)), &mut self.pool);

@@ -17,8 +17,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
 
 use super::{
-    BATCH, Kind, NewRings, Port, PortConfig, PortCounters, PortState, RINGS_MAX, Reached, Received,
-    Room, Sent, ShareHandle, SortHandle, complete_sum,
+    BATCH, Kind, LaneRules, NewRings, Port, PortConfig, PortCounters, PortState, RINGS_MAX,
+    Reached, Received, Room, Sent, ShareHandle, SortHandle, complete_sum,
 };
 use crate::authority::{
     Authority, PacketParts, PassedDescriptors, PortReply, PortRequest, Reply, RingShape, misfit,
@@ -353,6 +353,10 @@ impl Port for AfPacket {
 
     fn shares(&self) -> usize {
         1
+    }
+
+    fn look_up_in(&mut self, _rules: &LaneRules) {
+        // What the loop receives here it looks up itself.
     }
 
     fn receive(

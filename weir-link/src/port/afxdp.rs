@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use libc::xdp_desc;
 
 use super::{
-    BATCH, Kind, NewRings, Port, PortConfig, PortCounters, PortState, Reached, Received, Room,
-    Sent, ShareHandle, SortHandle, complete_sum,
+    BATCH, Kind, LaneRules, NewRings, Port, PortConfig, PortCounters, PortState, Reached, Received,
+    Room, Sent, ShareHandle, SortHandle, complete_sum,
 };
 use crate::authority::{Area, Authority, PassedDescriptors, PortRequest, Reply, XdpParts, misfit};
 use crate::offload::unfinished;
@@ -652,6 +652,10 @@ impl Port for AfXdp {
 
     fn shares(&self) -> usize {
         1
+    }
+
+    fn look_up_in(&mut self, _rules: &LaneRules) {
+        // What the loop receives here it looks up itself.
     }
 
     fn receive(

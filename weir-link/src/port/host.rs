@@ -13,8 +13,8 @@ use delegate::delegate;
 
 use super::afpacket::{self, AfPacket};
 use super::{
-    Kind, NewRings, Port, PortConfig, PortCounters, PortState, Reached, Received, Room, Sent,
-    ShareHandle, SortHandle,
+    Kind, LaneRules, NewRings, Port, PortConfig, PortCounters, PortState, Reached, Received, Room,
+    Sent, ShareHandle, SortHandle,
 };
 use crate::authority::{
     Authority, HostLink, PassedDescriptors, PortReply, PortRequest, Reply, cannot, misfit,
@@ -156,6 +156,7 @@ impl Port for HostPort {
             fn descriptors(&self) -> Vec<RawFd>;
             fn rings(&self) -> usize;
             fn shares(&self) -> usize;
+            fn look_up_in(&mut self, rules: &LaneRules);
             fn receive(
                 &mut self,
                 ring: usize,

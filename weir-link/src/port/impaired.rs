@@ -13,8 +13,8 @@ use weir_core::random::Random;
 use weir_core::units::{Duration, Share};
 
 use super::{
-    BATCH, NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, ShareHandle,
-    SortHandle,
+    BATCH, LaneRules, NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent,
+    ShareHandle, SortHandle,
 };
 use crate::pool::{FrameId, FramePool};
 use crate::stations::Address;
@@ -92,6 +92,7 @@ impl Port for Impaired {
             fn descriptors(&self) -> Vec<RawFd>;
             fn rings(&self) -> usize;
             fn shares(&self) -> usize;
+            fn look_up_in(&mut self, rules: &LaneRules);
             fn receive(
                 &mut self,
                 ring: usize,

@@ -5,12 +5,14 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::lookup::FrameLookup;
 use super::{
-    NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, ShareHandle,
-    SortHandle, complete_sum,
+    Found, LaneRules, NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent,
+    ShareHandle, SortHandle, complete_sum,
 };
 use crate::pool::{FrameId, FramePool};
 use crate::stations::Address;
+use weir_core::packet::Headers;
 use weir_host::error::{Result, SystemError};
 
 /// The far end of a port in memory.
@@ -20,7 +22,7 @@ pub struct Cable(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     /// For each queue, the frames that wait with their instants, earliest first.
-    rings: Vec<VecDeque<(u64, Vec<u8>)>>,
+    rings: Vec<VecDeque<Waiting>>,
     sent: Vec<Vec<u8>>,
     /// How many more frames it takes before it is busy.
     room: usize,
@@ -38,6 +40,16 @@ struct State {
     /// Whether such a call was made.
     has_hung: bool,
     counters: PortCounters,
+    /// What looks a frame up when it arrives, if anything does.
+    lookup: Option<FrameLookup>,
+}
+
+/// A frame in a queue.
+#[derive(Clone, Debug)]
+struct Waiting {
+    at_ns: u64,
+    frame: Vec<u8>,
+    found: Found,
 }
 
 /// The port's end of a [`Cable`].
@@ -106,6 +118,7 @@ impl Cable {
             opened: vec![false; shares],
             has_hung: false,
             counters: PortCounters::default(),
+            lookup: None,
         })))
     }
 
@@ -130,7 +143,10 @@ impl Cable {
     pub fn deliver(&self, ring: usize, at_ns: u64, frame: Vec<u8>) {
         let mut state = self.state();
         if state.intake {
-            state.rings[ring].push_back((at_ns, frame));
+            let headers = Headers::parse_ethernet(&frame);
+            let lookup = state.lookup.as_mut();
+            let found = lookup.map_or(Found::NOTHING, |lookup| lookup.find(&headers));
+            state.rings[ring].push_back(Waiting { at_ns, frame, found });
         }
     }
 
@@ -229,6 +245,13 @@ impl Port for Mem {
         self.parts
     }
 
+    /// As workers do, where parts of ring 0 stand for those.
+    fn look_up_in(&mut self, rules: &LaneRules) {
+        if self.parts > 1 {
+            FrameLookup::take_up(&mut self.cable.state().lookup, rules.clone());
+        }
+    }
+
     fn receive(
         &mut self,
         queue: usize,
@@ -243,11 +266,13 @@ impl Port for Mem {
         let mut state = self.cable.state();
         assert!(!std::mem::take(&mut state.panics), "the far end wants a panic");
         for _ in 0..frames_max {
-            let Some((at_ns, bytes)) = state.rings[ring].pop_front() else { break };
-            match pool.insert(&bytes) {
+            let Some(Waiting { at_ns, frame, found }) = state.rings[ring].pop_front() else {
+                break;
+            };
+            match pool.insert(&frame) {
                 Some(frame) => {
                     state.counters.received += 1;
-                    out.push(Received::new(frame, at_ns, pool));
+                    out.push(Received { found, ..Received::new(frame, at_ns, pool) });
                 }
                 None => state.counters.pool_exhausted += 1,
             }

@@ -17,6 +17,7 @@ use crate::sorter::Sorting;
 pub use crate::sorter::{RINGS_MAX, SHARES_MAX};
 use crate::stations::Address;
 use impaired::{Impaired, Impairment};
+pub use lookup::{Found, LaneRules};
 pub use share::ShareHandle;
 pub use sort::{NewRings, SortHandle};
 use weir_core::packet::Headers;
@@ -27,6 +28,7 @@ mod afpacket;
 mod afxdp;
 mod host;
 pub mod impaired;
+mod lookup;
 pub mod mem;
 mod share;
 mod sort;
@@ -82,6 +84,10 @@ pub trait Port: Send {
 
     /// Returns the number of parts that ring 0 has: more than one where workers share the port.
     fn shares(&self) -> usize;
+
+    /// Has those who receive look frames up in these rules; a port whose frames the loop receives
+    /// leaves that to it.
+    fn look_up_in(&mut self, rules: &LaneRules);
 
     /// Takes frames from `queue` until at least `frames_max` are appended to `out`, or none waits;
     /// a super-packet comes whole, as several frames. The parts of ring 0 are the first queues, and
@@ -391,12 +397,15 @@ pub struct Received {
     pub at_ns: u64,
     /// Its headers, read where its bytes are in the cache.
     pub headers: Headers,
+    /// What a worker found for it in the rules of its lane.
+    pub found: Found,
 }
 
 impl Received {
     /// A frame of the pool that arrived then.
     pub(crate) fn new(frame: FrameId, at_ns: u64, pool: &FramePool) -> Self {
-        Self { frame, at_ns, headers: Headers::parse_ethernet(pool.bytes(frame)) }
+        let headers = Headers::parse_ethernet(pool.bytes(frame));
+        Self { frame, at_ns, headers, found: Found::NOTHING }
     }
 }
 

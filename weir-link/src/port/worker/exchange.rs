@@ -8,8 +8,10 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::rest::Notice;
 use super::side::Side;
 use super::{BATCH, RECEIVED_MAX, SENDING_MAX, SLOTS};
-use crate::pool::PassedFrame;
-use crate::port::{Port, PortCounters, PortState, RINGS_MAX, Reached, Room};
+use crate::pool::{FrameId, PassedFrame};
+use crate::port::{
+    Found, LaneRules, Port, PortCounters, PortState, RINGS_MAX, Reached, Received, Room,
+};
 use crate::stations::Address;
 use weir_core::packet::Headers;
 
@@ -24,6 +26,16 @@ pub(super) struct Arrived {
     pub frame: PassedFrame,
     pub at_ns: u64,
     pub headers: Headers,
+    pub found: Found,
+}
+
+impl Arrived {
+    /// Returns it as a frame that the loop has taken.
+    #[inline]
+    pub fn received_as(&self, frame: FrameId) -> Received {
+        let Self { at_ns, headers, found, .. } = *self;
+        Received { frame, at_ns, headers, found }
+    }
 }
 
 /// The queues of a port, and what is shared of it.
@@ -43,6 +55,8 @@ pub(super) struct LoopEnds {
     pub sending: Producer<PassedFrame>,
     /// Free slots that the worker needs no more.
     pub surplus: Consumer<u32>,
+    /// The rules in which the worker looks frames up.
+    pub rules: Producer<LaneRules>,
 }
 
 /// The worker's ends of them.
@@ -51,6 +65,7 @@ pub(super) struct WorkerEnds {
     pub received: Vec<Producer<Arrived>>,
     pub sending: Consumer<PassedFrame>,
     pub surplus: Producer<u32>,
+    pub rules: Consumer<LaneRules>,
 }
 
 /// The parts of a port that the loop reads while a worker has it.
@@ -105,6 +120,7 @@ impl Exchange {
         let (fill, filled) = RingBuffer::new(slots);
         let (returned, surplus) = RingBuffer::new(slots);
         let (sending, to_send) = RingBuffer::new(SENDING_MAX);
+        let (rules, told) = RingBuffer::new(RULES_MAX);
         let rings = (0..RINGS_MAX).map(|_| RingBuffer::new(RECEIVED_MAX));
         let (arrived, received) = rings.unzip();
         let shared = Shared {
@@ -118,9 +134,14 @@ impl Exchange {
             counters: Mutex::new(PortCounters::default()),
             for_loop,
         };
-        let loop_ends = LoopEnds { fill, received, sending, surplus };
-        let worker_ends =
-            WorkerEnds { fill: filled, received: arrived, sending: to_send, surplus: returned };
+        let loop_ends = LoopEnds { fill, received, sending, surplus, rules };
+        let worker_ends = WorkerEnds {
+            fill: filled,
+            received: arrived,
+            sending: to_send,
+            surplus: returned,
+            rules: told,
+        };
         Self { loop_ends, worker_ends, shared: Arc::new(shared) }
     }
 }
@@ -184,3 +205,6 @@ fn decoded(word: u64) -> Reached {
 
 /// No instant: twice any of them is less.
 const ALL: u64 = u64::MAX;
+
+/// Bound: policies of which a worker was told and that it has not taken up; the loop tells it later.
+const RULES_MAX: usize = 2;

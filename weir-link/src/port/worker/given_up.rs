@@ -14,7 +14,7 @@ use super::rest::Notice;
 use super::side::{AtLoop, Crew, Side};
 use super::{Reopen, start};
 use crate::pool::{FramePool, PassedFrame, VIEWS_MAX};
-use crate::port::{PortState, RINGS_MAX, Received};
+use crate::port::{PortState, RINGS_MAX};
 use weir_host::wait::WaitPolicy;
 
 /// The means to open a port again in another thread.
@@ -128,6 +128,7 @@ impl WorkedPort {
         self.shared = exchange.shared;
         self.own = Some(pool.view(view));
         (self.passed, self.taken, self.is_hung) = (0, [0; RINGS_MAX], false);
+        self.has_news = true;
         self.pulse = Pulse::default();
     }
 
@@ -141,9 +142,9 @@ impl WorkedPort {
 
     /// Takes over the frames of a ring that the worker has passed on.
     fn take_passed(&mut self, ring: usize, pool: &mut FramePool) {
-        while let Ok(Arrived { frame, at_ns, headers }) = self.ends.received[ring].pop() {
-            let frame = self.take_from_own(frame, pool);
-            self.moved.push_back((ring, Received { frame, at_ns, headers }));
+        while let Ok(arrived) = self.ends.received[ring].pop() {
+            let frame = self.take_from_own(arrived.frame, pool);
+            self.moved.push_back((ring, arrived.received_as(frame)));
             self.away -= 1;
         }
     }

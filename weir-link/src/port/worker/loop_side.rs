@@ -7,15 +7,15 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::exchange::{Arrived, Facts, LoopEnds, Resting, Shared, Task};
+use super::exchange::{Facts, LoopEnds, Resting, Shared, Task};
 use super::given_up::{Again, GivenUp, Pulse};
 use super::rest::Notice;
 use super::side::Side;
 use super::{BATCH, SENDING_MAX, SLOTS};
 use crate::pool::{FrameId, FramePool};
 use crate::port::{
-    NewRings, Port, PortCounters, PortState, RINGS_MAX, Reached, Received, Room, Sent, ShareHandle,
-    SortHandle,
+    LaneRules, NewRings, Port, PortCounters, PortState, RINGS_MAX, Reached, Received, Room, Sent,
+    ShareHandle, SortHandle,
 };
 use crate::stations::Address;
 use weir_host::error::{Result, SystemError};
@@ -56,6 +56,9 @@ pub(super) struct WorkedPort {
     /// up, with their rings.
     pub(super) moved: VecDeque<(usize, Received)>,
     pub(super) again: Again,
+    /// The rules in which the worker looks frames up, and whether it is still to be told.
+    pub(super) rules: Option<LaneRules>,
+    pub(super) has_news: bool,
     pub(super) pulse: Pulse,
     /// Whether the worker hangs, and is to be given up.
     pub(super) is_hung: bool,
@@ -93,6 +96,8 @@ impl WorkedPort {
             own: None,
             moved: VecDeque::new(),
             again,
+            rules: None,
+            has_news: false,
             pulse: Pulse::default(),
             is_hung: false,
             given_up: None,
@@ -161,6 +166,13 @@ impl WorkedPort {
         self.facts.clone_from(&self.shared.facts());
     }
 
+    /// Tells the worker its rules, if it does not know them and its queue has room.
+    fn tell_rules(&mut self) {
+        let Some(rules) = self.rules.as_ref().filter(|_| self.has_news) else { return };
+        // The loop looks up what comes meanwhile.
+        self.has_news = self.ends.rules.push(rules.clone()).is_err();
+    }
+
     /// Gives the worker free slots up to what it is to have.
     fn fill(&mut self, pool: &mut FramePool) {
         while self.away < self.away_wanted && !self.ends.fill.is_full() {
@@ -207,9 +219,9 @@ impl Port for WorkedPort {
             for (ring, passed) in passed.into_iter().enumerate() {
                 while self.taken[ring] < passed {
                     let arrived = self.ends.received[ring].pop();
-                    let Arrived { frame, at_ns, headers } = arrived.expect("it was passed on");
-                    let frame = pool.take_from(&mut former, frame);
-                    self.moved.push_back((ring, Received { frame, at_ns, headers }));
+                    let arrived = arrived.expect("it was passed on");
+                    let frame = pool.take_from(&mut former, arrived.frame);
+                    self.moved.push_back((ring, arrived.received_as(frame)));
                     (self.taken[ring], self.away) = (self.taken[ring] + 1, self.away - 1);
                 }
             }
@@ -231,6 +243,11 @@ impl Port for WorkedPort {
         1
     }
 
+    fn look_up_in(&mut self, rules: &LaneRules) {
+        (self.rules, self.has_news) = (Some(rules.clone()), true);
+        self.tell_rules();
+    }
+
     fn receive(
         &mut self,
         ring: usize,
@@ -246,8 +263,8 @@ impl Port for WorkedPort {
         let reached = self.shared.reached(ring);
         let count = queue.slots().min(frames_max);
         for _ in 0..count {
-            let Ok(Arrived { frame, at_ns, headers }) = queue.pop() else { break };
-            out.push(Received { frame: pool.take(frame), at_ns, headers });
+            let Ok(arrived) = queue.pop() else { break };
+            out.push(arrived.received_as(pool.take(arrived.frame)));
         }
         self.taken[ring] += count as u64;
         self.away -= count;
@@ -300,6 +317,7 @@ impl Port for WorkedPort {
             self.give_up(pool);
         }
         self.collect(pool);
+        self.tell_rules();
         while let Ok(slot) = self.ends.surplus.pop() {
             pool.take_free(slot);
             self.away -= 1;

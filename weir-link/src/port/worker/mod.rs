@@ -28,6 +28,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, OnceLock, PoisonError, mpsc};
 use std::thread;
 
+use super::lookup::FrameLookup;
 use super::{BATCH, Port, PortState, RINGS_MAX, Room, SHARES_MAX, ShareHandle};
 use exchange::{Arrived, Exchange, Facts, Resting};
 use given_up::{Again, OTHER_VIEW};
@@ -245,5 +246,6 @@ pub(crate) fn room(room: Room, shares: usize) -> Room {
     let queues = RINGS_MAX * RECEIVED_MAX * size_of::<Arrived>();
     // Those of a worker that hangs are missing until it goes on, and another one has its own.
     let held_max = room.held_max + shares * (2 * SLOTS + SENDING_MAX + BATCH);
-    Room { held_max, ring_bytes: room.ring_bytes + shares * queues, ..room }
+    let bytes = shares * (queues + FrameLookup::BYTES_MAX);
+    Room { held_max, ring_bytes: room.ring_bytes + bytes, ..room }
 }

@@ -10,7 +10,8 @@ use super::rest::{Notice, Rest};
 use super::spread::flow;
 use super::{BATCH, Reopen, SLOTS};
 use crate::pool::{FrameId, FramePool};
-use crate::port::{NewRings, Port, PortCounters, PortState, RINGS_MAX, Reached, Received};
+use crate::port::lookup::FrameLookup;
+use crate::port::{Found, NewRings, Port, PortCounters, PortState, RINGS_MAX, Reached, Received};
 use weir_host::error::{Result, SystemError};
 use weir_host::wait::{WaitPolicy, Waiter, monotonic_ns, set_exact_timers};
 
@@ -44,6 +45,8 @@ pub(super) struct Side {
     opens_itself: bool,
     /// `None` until the loop gives one.
     view: Option<FramePool>,
+    /// Looks frames up, in the rules that the loop told last.
+    lookup: Option<FrameLookup>,
     /// For each ring, frames for which the queue had no room, the last one first.
     inbox: Vec<Vec<Received>>,
     /// For each ring, how many frames were passed on.
@@ -143,6 +146,7 @@ impl Side {
             requests,
             shared,
             view: None,
+            lookup: None,
             inbox: (0..RINGS_MAX).map(|_| Vec::new()).collect(),
             passed: [0; RINGS_MAX],
             outbox: Vec::with_capacity(BATCH),
@@ -222,6 +226,9 @@ impl Side {
         while let Ok(slot) = self.ends.fill.pop() {
             view.take_free(slot);
         }
+        while let Ok(rules) = self.ends.rules.pop() {
+            FrameLookup::take_up(&mut self.lookup, rules);
+        }
         port.reclaim(view);
         let moved = self.receive(now_ns) | self.send();
         self.give_back();
@@ -267,11 +274,14 @@ impl Side {
             }
             let mut last = None;
             while let Some(received) = inbox.last().filter(|_| !queue.is_full()) {
-                let Received { frame, at_ns, headers } = *received;
+                let Received { frame, at_ns, headers, .. } = *received;
                 if self.notes_flows {
                     view.set_flow(frame, flow(&headers));
                 }
-                let pushed = queue.push(Arrived { frame: view.pass(frame), at_ns, headers });
+                let lookup = self.lookup.as_mut();
+                let found = lookup.map_or(Found::NOTHING, |lookup| lookup.find(&headers));
+                let frame = view.pass(frame);
+                let pushed = queue.push(Arrived { frame, at_ns, headers, found });
                 assert!(pushed.is_ok(), "the queue has room");
                 last = Some(at_ns);
                 self.passed[ring] += 1;

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use super::loop_side::WorkedPort;
 use crate::pool::{FrameId, FramePool};
 use crate::port::{
-    NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, ShareHandle, SortHandle,
+    LaneRules, NewRings, Port, PortCounters, PortState, Reached, Received, Room, Sent, ShareHandle,
+    SortHandle,
 };
 use crate::stations::Address;
 use weir_core::fnv::{BASIS, fnv1a};
@@ -112,6 +113,10 @@ impl Port for Spread {
 
     fn shares(&self) -> usize {
         self.shares.len()
+    }
+
+    fn look_up_in(&mut self, rules: &LaneRules) {
+        self.shares.iter_mut().for_each(|share| share.look_up_in(rules));
     }
 
     fn receive(

@@ -5,8 +5,12 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::pool::{FrameId, FramePool};
 use crate::port::mem::{Cable, Mem};
-use crate::port::{PortCounters, Reached, Received};
+use crate::port::{LaneRules, PortCounters, Reached, Received};
+use weir_core::classify::InterfaceId;
+use weir_core::ids::LeafId;
+use weir_core::packet::Headers;
 use weir_core::random::Random;
+use weir_core::units;
 
 const SLOTS_ALL: u32 = 16_384;
 
@@ -77,6 +81,47 @@ fn frame(number: u32) -> Vec<u8> {
     let mut frame = vec![0; 60 + number as usize % 1000];
     frame[..4].copy_from_slice(&number.to_be_bytes());
     frame
+}
+
+/// A worker looks frames up in the rules that it was told last, so does one in the place of another,
+/// and none looks a fragment up.
+#[test]
+fn frames_are_looked_up_in_the_rules_told_last() {
+    let mut scene = Scene::new(2);
+    let policy = crate::lane::tests::policy_of(&["a", "b", "c"]);
+    let classifier = policy.classifier();
+    let told =
+        |number| LaneRules { number, port: InterfaceId(0), rules: Arc::clone(classifier.rules()) };
+    let is_by = |scene: &mut Scene, number: u32, dport: u16| {
+        let frame = crate::lane::tests::frame(dport);
+        scene.cables[0].deliver(0, 1, frame.clone());
+        let mut received = Vec::new();
+        scene.wait_until(|scene| {
+            scene.ports[0].refresh();
+            received = scene.receive(0);
+            !received.is_empty()
+        });
+        scene.pool.release(received[0].frame);
+        let headers = Headers::parse_ethernet(&frame);
+        let found = received[0].found.by(number)?;
+        let ahead = classifier.classify_found(InterfaceId(0), &headers, found);
+        assert_eq!(
+            ahead,
+            classifier.clone().classify(units::Instant::ZERO, InterfaceId(0), &headers)
+        );
+        Some(ahead.leaf)
+    };
+    assert_eq!(is_by(&mut scene, 1, 1), None, "it knows no rules");
+    for number in 1..=4 {
+        scene.ports[0].look_up_in(&told(number));
+        // The worker takes them up at a turn of its own.
+        scene.wait_until(|scene| is_by(scene, number, 2) == Some(LeafId(1)));
+        assert_eq!(is_by(&mut scene, number, 3), Some(LeafId(2)), "the default");
+    }
+    scene.cables[0].set_hanging(true);
+    scene.wait_until(|scene| scene.cables[0].has_hung());
+    scene.wait_until(|scene| is_by(scene, 4, 2) == Some(LeafId(1)));
+    scene.cables[0].set_hanging(false);
 }
 
 /// Frames go from the one port to the other as the loop takes them, in the order of each ring, and
