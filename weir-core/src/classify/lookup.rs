@@ -1,8 +1,8 @@
 //! The rules of a classifier, looked up: what the headers of a packet decide by themselves.
 //!
 //! A lookup has no state but a cache of answers, which decides nothing. So several threads may look
-//! packets up in the same [`Rules`], each with a cache of its own, and find the same. The rest, such
-//! as later fragments and classes that joined, is up to the one [`Classifier`](super::Classifier).
+//! packets up in the same [`Rules`], each with a cache of its own, and find the same. The rest,
+//! such as later fragments and classes that joined, is up to the one classifier.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -63,8 +63,8 @@ impl Bridge {
         is_sorting
     }
 
-    /// Has those who receive look frames up in the rules of the lane that their port feeds. Where it
-    /// feeds several, which one takes a frame depends on its way, which the loop knows.
+    /// Has those who receive look frames up in the rules of the lane that their port feeds. Where
+    /// it feeds several, which one takes a frame depends on its way, which the loop knows.
     pub(super) fn pass_on_rules(&mut self) {
         for port in 0..self.ports.len() {
             let Some(lane) = self.only_lane_of(port) else { continue };

@@ -4,8 +4,8 @@
 //! Each share of a port stands for a worker that has a part of the flows. It looks at its frames at
 //! instants of its own, passes all or some of them on, and says how far it came. What leaves the
 //! link and what it drops is then the same as where all frames come by one ring as soon as they
-//! arrive. Workers look frames up in the rules that they know, and halfway another policy comes into
-//! force while frames are on their way that were looked up in the rules of before.
+//! arrive. Workers look frames up in the rules that they know, and halfway another policy comes
+//! into force while frames are on their way that were looked up in the rules of before.
 //! Stamps differ: frames that arrive at the same instant have no order of their own.
 
 use std::collections::BTreeSet;
@@ -130,13 +130,13 @@ fn load(random: &mut Random) -> Vec<Offered> {
     load
 }
 
-/// What left the link, and what each class dropped.
+/// The frames that left the link, and how many each class dropped.
 type Outcome = (Vec<Vec<u8>>, Vec<u64>);
 
 /// The policy at first, and the one after [`change_us`].
 type Policies<'a> = (&'a Policy, &'a Policy);
 
-/// Returns when the policy changes; what arrives in the [`ON_THE_WAY_US`] before is on its way then.
+/// Returns when the policy changes; frames of the [`ON_THE_WAY_US`] before are on their way then.
 fn change_us(load: &[Offered]) -> u64 {
     load[load.len() / 2].at_us + 10
 }
@@ -183,7 +183,7 @@ fn with_workers(
     while now_us < last_us {
         now_us += 1 + u64::from(random.below(200));
         if let Some(at_us) = changes_us.take_if(|at_us| *at_us <= now_us) {
-            // All workers look at both instants, so that the loop has the same frames at the change.
+            // All workers look at both instants, so that the loop has the same frames then.
             pass_all(&scene, &mut waiting, at_us);
             scene.turn(at_us);
             pass_all(&scene, &mut waiting, change_us);

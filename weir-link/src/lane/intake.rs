@@ -23,7 +23,7 @@ pub(crate) struct Incoming<'a> {
     pub headers: &'a Headers,
     /// The number of the port.
     pub port: InterfaceId,
-    /// What a worker found for it.
+    /// The rule that a worker found for it.
     pub found: Found,
 }
 

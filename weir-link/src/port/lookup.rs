@@ -22,7 +22,7 @@ pub struct LaneRules {
     pub rules: Arc<Rules>,
 }
 
-/// What was found for a frame, and in which rules.
+/// The rule that was found for a frame, and among which rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     number: u32,
@@ -71,5 +71,6 @@ impl FrameLookup {
     }
 }
 
-/// Bound: flows in a worker's cache, whatever the policy wants for the loop's.
+/// Bound: flows in a worker's cache, whatever the policy wants for the loop's; another one replaces
+/// one.
 const FLOWS_MAX: u32 = FLOWS_DEFAULT;

@@ -40,7 +40,7 @@ struct State {
     /// Whether such a call was made.
     has_hung: bool,
     counters: PortCounters,
-    /// What looks a frame up when it arrives, if anything does.
+    /// Looks a frame up when it arrives, if workers are to.
     lookup: Option<FrameLookup>,
 }
 

@@ -397,7 +397,7 @@ pub struct Received {
     pub at_ns: u64,
     /// Its headers, read where its bytes are in the cache.
     pub headers: Headers,
-    /// What a worker found for it in the rules of its lane.
+    /// The rule of its lane that a worker found for it.
     pub found: Found,
 }
 

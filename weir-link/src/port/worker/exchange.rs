@@ -206,5 +206,5 @@ fn decoded(word: u64) -> Reached {
 /// No instant: twice any of them is less.
 const ALL: u64 = u64::MAX;
 
-/// Bound: policies of which a worker was told and that it has not taken up; the loop tells it later.
+/// Bound: policies that a worker was told and has not taken up; of more the loop tells it later.
 const RULES_MAX: usize = 2;
