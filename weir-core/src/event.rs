@@ -79,11 +79,24 @@ pub struct Departure {
 
 /// The traffic class (DSCP and ECN) that a packet leaves with, if it differs from the one that it
 /// arrived with: the port writes it into the packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// Two marks that write the same are equal.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Mark(u64);
 
+/// Packets that left with another traffic class than they came with. One may have met congestion
+/// and have another DSCP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Marked {
+    /// All of them.
+    pub packets: u64,
+    /// Those that a dropper marked as having met congestion.
+    pub congested: u64,
+    /// Those to which a rule, a policer or `wash` gave another DSCP.
+    pub recoded: u64,
+}
+
 impl Mark {
-    /// The traffic class, and in the bit above it whether it replaces the packet's own.
+    /// The traffic class, in the bit above it whether it replaces the packet's own, and then why.
     #[inline(always)]
     pub(crate) const fn of_word(word: u16) -> Self {
         Self(word as u64)
@@ -102,6 +115,35 @@ impl Mark {
         if self.0 > 0xff { Some(self.0 as u8) } else { None }
     }
 }
+
+impl PartialEq for Mark {
+    fn eq(&self, other: &Self) -> bool {
+        self.written() == other.written()
+    }
+}
+
+impl Eq for Mark {}
+
+impl Marked {
+    /// Counts a packet that left with this mark, or without any.
+    #[inline(always)]
+    pub const fn count(&mut self, mark: Mark) {
+        self.packets += (mark.0 > 0xff) as u64;
+        self.congested += mark.0 >> CONGESTED_BIT & 1;
+        self.recoded += mark.0 >> RECODED_BIT & 1;
+    }
+
+    /// Adds other packets.
+    pub const fn add(&mut self, other: Marked) {
+        self.packets += other.packets;
+        self.congested += other.congested;
+        self.recoded += other.recoded;
+    }
+}
+
+/// The bits of a mark that say whether its packet met congestion, and whether its DSCP is another.
+pub(crate) const CONGESTED_BIT: u32 = 9;
+pub(crate) const RECODED_BIT: u32 = 10;
 
 /// The result of [`crate::link::AnyLink::poll`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

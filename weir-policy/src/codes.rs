@@ -140,6 +140,7 @@ codes! {
     LARGE_PLAN "W217" Warning "a plan that some sites cannot carry";
     BAD_AUTORATE "W218" Error "a rate that varies without order, or whose modem is not known";
     SMALLEST_RATE "W219" Warning "at the smallest rate a class gets less than it declares";
+    ONE_ADDRESS "W220" Info "hosts that a translation of addresses may have made one";
 
     UNKNOWN_STATEMENT "W401" Error "a word that the imported language does not allow here";
     INCOMPLETE "W402" Error "an imported line that ends too early, or goes on too long";

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use weir_core::account::{Account, Count, Histogram, LeafAccount};
 use weir_core::classify::Classifier;
-use weir_core::event::DropReason;
+use weir_core::event::{DropReason, Marked};
 use weir_core::ids::LeafId;
 use weir_core::sched::{Kin, Tree};
 use weir_core::units::Duration;
@@ -34,6 +34,10 @@ pub struct ClassReport {
     pub sent: Amount,
     /// Packets of these that left with another traffic class than they came with.
     pub marked: u64,
+    /// Packets of these that a dropper marked by their ECN field.
+    pub marked_ecn: u64,
+    /// Packets of these that left with another DSCP.
+    pub marked_dscp: u64,
     /// All packets that were dropped.
     pub dropped: Dropped,
     /// The packets that wait at the end.
@@ -58,7 +62,7 @@ struct Row {
     hashed: bool,
     sum: LeafAccount,
     delays: Histogram,
-    marked: u64,
+    marked: Marked,
 }
 
 impl ClassSums {
@@ -86,7 +90,7 @@ impl ClassSums {
                 row.sum = plus(&row.sum, &own);
                 let handed = &link.handed[leaf.index()];
                 row.delays.merge(&handed.delays);
-                row.marked += handed.marked;
+                row.marked.add(handed.marked);
             }
         }
     }
@@ -114,7 +118,7 @@ impl ClassSums {
             row.leaf = tree.leaf_of(at).is_some();
             row.sum = plus(&row.sum, &own);
             row.delays.merge(&handed.delays);
-            row.marked += handed.marked;
+            row.marked.add(handed.marked);
         }
     }
 
@@ -146,7 +150,9 @@ impl ClassSums {
             hashed: row.hashed,
             offered: Amount::of(row.sum.offered, span),
             sent: Amount::of(row.sum.sent, span),
-            marked: row.marked,
+            marked: row.marked.packets,
+            marked_ecn: row.marked.congested,
+            marked_dscp: row.marked.recoded,
             dropped: Dropped {
                 total: Amount::of(row.sum.dropped_total(), span),
                 by_reason: row.sum.dropped.map(|count| Amount::of(count, span)),
@@ -203,17 +209,18 @@ pub(crate) fn phase_start(old: &Account, new: &Account, kin: &Kin) -> Vec<LeafAc
 /// The table for people.
 pub(crate) fn class_table(classes: &[ClassReport]) -> Table {
     let head = [
-        "class", "offered", "sent", "Mbit/s", "marked", "dropped", "backlog", "p50 ms", "p90",
+        "class", "offered", "sent", "Mbit/s", "ECN", "DSCP", "dropped", "backlog", "p50 ms", "p90",
         "p99", "max", "mean",
     ];
-    let mut table = Table::new(head).optional(&[4]);
+    let mut table = Table::new(head).optional(&[4, 5]);
     for class in classes.iter().filter(|class| !class.is_left_out()) {
         let mut row = vec![
             class.name.clone(),
             class.offered.packets.to_string(),
             class.sent.packets.to_string(),
             megabits(class.sent.bits_per_second as f64),
-            class.marked.to_string(),
+            class.marked_ecn.to_string(),
+            class.marked_dscp.to_string(),
             class.dropped.reasons(),
             class.backlog.packets.to_string(),
         ];

@@ -54,7 +54,7 @@ pub(crate) fn detailed(headers: &Headers, length: u32, content: &Content) -> Hea
         Content::Segment(segment) if has_flags => {
             Transport::Tcp(TcpFlags((segment.flags.0 & 0xff) as u8))
         }
-        _ if has_flags => Transport::Tcp(TcpFlags::ACK),
+        _ if has_flags => Transport::Tcp(headers.tcp_flags().unwrap_or(TcpFlags::ACK)),
         _ => headers.transport,
     };
     Headers { network_len: Some(length), transport, ..*headers }
@@ -121,12 +121,18 @@ fn transport(headers: &Headers, length: u16, segment: Option<&Segment>, out: &mu
     let (source_port, destination_port) = (ports.source, ports.destination);
     if headers.protocol == Some(Protocol::TCP) {
         let mut segment = TcpHeader::new(source_port, destination_port, 0, u16::MAX);
-        segment.ack = true;
+        set_flags(&mut segment, headers.tcp_flags().unwrap_or(TcpFlags::ACK));
         out.extend_from_slice(&segment.to_bytes());
     } else {
         let datagram = UdpHeader { source_port, destination_port, length, checksum: 0 };
         out.extend_from_slice(&datagram.to_bytes());
     }
+}
+
+fn set_flags(header: &mut TcpHeader, flags: TcpFlags) {
+    let has = |bit: u8| flags.0 >> bit & 1 == 1;
+    (header.fin, header.syn, header.rst, header.psh) = (has(0), has(1), has(2), has(3));
+    (header.ack, header.urg, header.ece, header.cwr) = (has(4), has(5), has(6), has(7));
 }
 
 /// The header of a segment with its options.

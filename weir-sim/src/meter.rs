@@ -9,7 +9,7 @@ use crate::interval::Interval;
 use crate::quic::Done;
 use crate::script::{Datagram, Playback};
 use weir_core::account::{Count, Histogram, LeafAccount};
-use weir_core::event::{Departure, DropReason};
+use weir_core::event::{Departure, DropReason, Marked};
 use weir_core::units::{Bytes, Duration, Instant};
 
 /// The measurements of one source.
@@ -85,7 +85,7 @@ pub(crate) struct Handed {
     /// The time from offer to departure.
     pub delays: Histogram,
     /// Packets that left with another traffic class than they came with.
-    pub marked: u64,
+    pub marked: Marked,
 }
 
 /// The measurements of the line and of the classes.
@@ -158,7 +158,7 @@ impl Handed {
     #[inline(always)]
     pub fn departed(&mut self, departure: &Departure) {
         self.delays.record(departure.at.since(departure.arrived));
-        self.marked += u64::from(departure.mark.written().is_some());
+        self.marked.count(departure.mark);
     }
 }
 

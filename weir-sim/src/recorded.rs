@@ -32,18 +32,19 @@ pub fn scenario(
             RecordedError::Policy(format!("there is no direction `{name}`; there are `{names}`"))
         })?,
     };
-    let mut gathered = Gathered::default();
-    while let Some((of, step)) = reader.next_step().map_err(RecordedError::Record)? {
-        if of == lane {
-            gathered.add(&step, &head).map_err(RecordedError::Policy)?;
-        }
-    }
     let own = head
         .lanes
         .get(lane)
         .ok_or_else(|| RecordedError::Policy("the record has no direction".to_owned()))?;
     let policy = policy_of(&own.policy, &head.files, &head).map_err(RecordedError::Policy)?;
     let classifier = policy.classifier();
+    let mut gathered =
+        Gathered { tests_details: classifier.tests_details(), ..Gathered::default() };
+    while let Some((of, step)) = reader.next_step().map_err(RecordedError::Record)? {
+        if of == lane {
+            gathered.add(&step, &head).map_err(RecordedError::Policy)?;
+        }
+    }
     Ok(Scenario {
         name: own.name.clone(),
         link: policy.link,
@@ -72,6 +73,8 @@ struct Gathered {
     /// Places in `sources`, by a key that is quick to compare.
     places: BTreeMap<(u16, u32, Option<u8>), Vec<usize>>,
     changes: Vec<PlanChange>,
+    /// Whether rules test TCP's flags or lengths: then segments with other flags are another flow.
+    tests_details: bool,
     frames: usize,
     start: Option<u64>,
     last: u64,
@@ -130,10 +133,12 @@ impl Gathered {
     fn change(&mut self, change: &Change, head: &Head) -> Result<(), String> {
         let policy = policy_of(&change.policy, &change.files, head)?;
         let at = Instant::from_nanos(self.since_start(change.at));
+        let classifier = policy.classifier();
+        self.tests_details |= classifier.tests_details();
         self.changes.push(PlanChange {
             at,
             policy: change.policy.clone(),
-            classifier: policy.classifier(),
+            classifier,
             heir: policy.default.leaf,
             link: policy.link,
             outlet: OutletId(0),
@@ -149,7 +154,11 @@ impl Gathered {
 
     /// Returns the place of the flow with these headers, which is made if there is none.
     fn flow(&mut self, interface: InterfaceId, headers: Headers) -> usize {
-        let headers = headers.in_common();
+        let transport = headers.transport;
+        let mut headers = headers.in_common();
+        if self.tests_details {
+            headers.transport = transport;
+        }
         let key = (interface.0, headers.flow(FlowKey::Connection), headers.traffic_class);
         let places = self.places.entry(key).or_default();
         let known = places.iter().find(|place| self.sources[**place].headers == headers);

@@ -52,6 +52,11 @@ impl Drive {
         self.due
     }
 
+    /// Returns whether a leaf looks into segments: [`AnyLink::reads_segments`].
+    pub fn reads_segments(&self, leaf: LeafId) -> bool {
+        self.link.reads_segments(leaf)
+    }
+
     /// Returns the link itself, to note segments: [`AnyLink::note`].
     pub fn link_mut(&mut self) -> &mut dyn AnyLink {
         self.link.as_mut()

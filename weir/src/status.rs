@@ -397,14 +397,15 @@ fn classes(lane: &LaneStatus, seconds: f64) -> Table {
         "sent",
         "mean Mbit/s",
         "now Mbit/s",
-        "marked",
+        "ECN",
+        "DSCP",
         "dropped",
         "waiting",
         "p50 ms",
         "p99 ms",
         "max ms",
     ];
-    let mut table = Table::new(head).optional(&[5]);
+    let mut table = Table::new(head).optional(&[5, 6]);
     for class in &lane.classes {
         table.row(row(class, seconds));
     }
@@ -425,7 +426,8 @@ fn row(class: &ClassStatus, seconds: f64) -> Vec<String> {
         class.sent.packets.to_string(),
         format!("{:.3}", class.sent.bytes as f64 * 8.0 / 1e6 / seconds.max(1e-9)),
         class.recent.map_or("-".to_owned(), |now| format!("{:.3}", now.second.sent_bps / 1e6)),
-        class.marked.to_string(),
+        class.marked_ecn.to_string(),
+        class.marked_dscp.to_string(),
         dropped,
         class.backlog.packets.to_string(),
         delay(class.delay.p50_us),

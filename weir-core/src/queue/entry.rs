@@ -2,7 +2,7 @@
 
 use super::flows::UNKNOWN_FLOW;
 use super::{Candidate, ECN_MASK};
-use crate::event::Mark;
+use crate::event::{CONGESTED_BIT, Mark, RECODED_BIT};
 use crate::ids::Handle;
 use crate::packet::Head;
 use crate::state::state;
@@ -36,7 +36,7 @@ impl Entry {
 
     /// Marks the packet as having met congestion.
     pub const fn mark_congestion(&mut self) {
-        self.label.rewrite(self.label.traffic_class() | ECN_MASK);
+        self.label.write(self.label.traffic_class() | ECN_MASK, 1 << CONGESTED_BIT);
     }
 
     /// Returns what droppers see of the packet.
@@ -70,9 +70,13 @@ impl Label {
         self.0 as u8
     }
 
-    /// Gives the packet another traffic class.
+    /// Gives the packet a traffic class with another DSCP.
     pub const fn rewrite(&mut self, traffic_class: u8) {
-        self.0 = self.0 & !0xff | REWRITTEN | traffic_class as u32;
+        self.write(traffic_class, 1 << RECODED_BIT);
+    }
+
+    const fn write(&mut self, traffic_class: u8, why: u32) {
+        self.0 = self.0 & !0xff | REWRITTEN | why | traffic_class as u32;
     }
 
     /// Returns which flow of its leaf the packet belongs to: see
@@ -99,7 +103,9 @@ impl Label {
 
     /// Whether no bit is set that no label has.
     const fn is_sound(&self) -> bool {
-        (self.0 as u16) < 2 * REWRITTEN as u16
+        let is_written = self.0 & REWRITTEN > 0;
+        let why = self.0 & (1 << CONGESTED_BIT | 1 << RECODED_BIT);
+        (self.0 as u16) < 8 * REWRITTEN as u16 && (is_written || why == 0)
     }
 
     /// Returns the label with the traffic class alone; the flow is unknown.
@@ -109,8 +115,8 @@ impl Label {
     }
 }
 
-/// The bit of a label that says that the traffic class was rewritten; the seven bits above stay
-/// clear.
+/// The bit of a label that says that the traffic class was rewritten; the two above say why, and
+/// the five above those stay clear.
 const REWRITTEN: u32 = 1 << 8;
 /// Where the flow begins in a label.
 const FLOW_SHIFT: u32 = 16;

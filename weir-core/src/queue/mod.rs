@@ -263,6 +263,13 @@ impl QueuePlan {
         Limit::from_params(&self.params, descriptor.unwrap_or(&DROPPERS[0]))
     }
 
+    /// Returns whether the dropper looks into the segments of the packets that wait:
+    /// [`AnyLink::reads_segments`](crate::link::AnyLink::reads_segments).
+    pub fn reads_segments(&self) -> bool {
+        let reads = |dropper: &AnyDropper| dropper.flows().is_some_and(FlowQueues::reads_segments);
+        self.example().as_ref().is_some_and(reads)
+    }
+
     /// Returns what the dropper takes for a flow; rules pass it to the port with each packet.
     pub fn flow_key(&self) -> FlowKey {
         let written = self.params.choice(HASH).or(self.params.choice(SHORT_KEY));

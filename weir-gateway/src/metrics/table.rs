@@ -110,6 +110,10 @@ pub(super) const CLASSES: &[Family<ClassStatus>] = families! {
         |class, out| out.value(class.sent.bytes);
     Counter "weir_class_marked_packets" "packets" "Packets sent with another traffic class.",
         |class, out| out.value(class.marked);
+    Counter "weir_class_marked_ecn_packets" "packets" "Packets that a dropper marked by ECN.",
+        |class, out| out.value(class.marked_ecn);
+    Counter "weir_class_marked_dscp_packets" "packets" "Packets sent with another DSCP.",
+        |class, out| out.value(class.marked_dscp);
     Counter "weir_class_dropped_packets" "packets" "Packets dropped, by reason.",
         |class, out| by_reason(&class.dropped, |amount| amount.packets, out);
     Counter "weir_class_dropped_bytes" "bytes" "Charged bytes dropped, for all reasons.",

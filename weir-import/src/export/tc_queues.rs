@@ -26,7 +26,7 @@ pub(super) fn write(writer: &mut Writer<'_>, classes: &[ExportedClass]) {
         let device = writer.device;
         writer.command(format!("qdisc add dev {device} parent {} {queue}", class.id));
         if plan.dropper == "gred" {
-            for queue in virtual_queues(&plan.params, writer.rate()) {
+            for queue in virtual_commands(&plan.params, writer.rate()) {
                 writer.command(format!("qdisc change dev {device} parent {} {queue}", class.id));
             }
         }
@@ -55,7 +55,7 @@ fn discipline(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         }
         "choke" => choke(name, plan, writer),
         "fq" => fq(name, plan, writer),
-        "gred" => gred(name, params, writer),
+        "gred" => gred(name, plan, writer),
         "sfb" => {
             if params.flag("ecn") == Some(false) {
                 writer.lose(format!("`ecn` of class `{name}`"), "the kernel's queue marks");
@@ -153,47 +153,79 @@ fn choke(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
     keys("choke", params, CHOKE) + &format!(" burst {burst} bandwidth {bandwidth}bit{marks}")
 }
 
-fn gred(name: &str, params: &Params, writer: &mut Writer<'_>) -> String {
+/// Writes the setup of a `gred`. The kernel holds each virtual queue to its limit, so the import
+/// takes the leaf's to be the sum of them.
+fn gred(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
+    let params = &plan.params;
     let why = "the kernel's `tc_index` chooses the queue, which a filter of the egress hook sets";
     writer.lose(format!("`by` of class `{name}`"), why);
     let usual = params.number("default").unwrap_or(1);
     let grio = if params.flag("grio") == Some(true) { " grio" } else { "" };
-    format!("gred setup vqs 8 default {usual}{grio}")
+    let there = virtual_queues(params);
+    let count = there.last().map_or(0, |queue| queue.number as u64).max(usual) + 1;
+    let all = match plan.limit() {
+        Limit::Packets(packets) => u64::from(packets) * FRAME,
+        Limit::Bytes(bytes) => bytes.get(),
+    };
+    let most = there.iter().map(|queue| queue.limit).max().unwrap_or(0);
+    let limit = all.div_ceil(count).max(most);
+    if most > all.div_ceil(count) {
+        let why = "it is less than the kernel lets the longest virtual queue have";
+        writer.lose(format!("limit of class `{name}`"), why);
+    }
+    format!("gred setup vqs {count} default {usual}{grio} limit {limit}")
 }
 
-/// Writes each virtual queue of a `gred` that has thresholds.
-fn virtual_queues(params: &Params, rate: u64) -> Vec<String> {
-    let written = |name: &str, number: usize| params.value(&format!("{name}_{number}"));
-    let bytes = |name: &str, number: usize| match written(name, number) {
+/// A virtual queue of a `gred` that has thresholds, in bytes.
+struct VirtualQueue {
+    number: usize,
+    min: u64,
+    max: u64,
+    limit: u64,
+}
+
+/// Returns the virtual queues that are there, by their numbers.
+fn virtual_queues(params: &Params) -> Vec<VirtualQueue> {
+    let bytes = |name: &str, number: usize| match params.value(&format!("{name}_{number}")) {
         Some(Value::Quantity(Quantity::Bytes(bytes))) => Some(bytes.get()),
         _ => None,
     };
-    let number = |name: &str, number: usize, default: u64| match written(name, number) {
-        Some(Value::Quantity(Quantity::Number(value))) => value,
-        _ => default,
-    };
     let is_written = (0..8).any(|queue| bytes("max", queue).is_some());
+    let of = |number: usize| {
+        let usual = GRED_DEFAULTS.iter().find(|row| !is_written && row.0 == number);
+        let max = bytes("max", number).or(usual.map(|row| row.1))?;
+        let min = bytes("min", number).unwrap_or(max / 3);
+        let limit = bytes("limit", number).unwrap_or(4 * max);
+        Some(VirtualQueue { number, min, max, limit })
+    };
+    (0..8).filter_map(of).collect()
+}
+
+/// Writes each virtual queue of a `gred`.
+fn virtual_commands(params: &Params, rate: u64) -> Vec<String> {
     // The kernel refuses a queue that tc writes without the flags of the setup.
     let set = ["ecn", "harddrop"].into_iter().filter(|flag| params.flag(flag) == Some(true));
     let flags: String = set.map(|flag| format!(" {flag}")).collect();
-    let of = |queue: usize| {
-        let usual = GRED_DEFAULTS.iter().find(|row| !is_written && row.0 == queue);
-        let max = bytes("max", queue).or(usual.map(|row| row.1))?;
-        let min = bytes("min", queue).unwrap_or(max / 3);
-        let limit = bytes("limit", queue).unwrap_or(4 * max);
-        let part = match written("pmax", queue) {
+    let command = |queue: VirtualQueue| {
+        let VirtualQueue { number: at, min, max, limit } = queue;
+        let written = |name: &str| params.value(&format!("{name}_{at}"));
+        let number = |name: &str, default: u64| match written(name) {
+            Some(Value::Quantity(Quantity::Number(value))) => value,
+            _ => default,
+        };
+        let part = match written("pmax") {
             Some(Value::Quantity(Quantity::Share(share))) => f64::from(share.ppb()) / 1e9,
             _ => 0.02,
         };
-        let (weight, prio) = (number("weight", queue, 64), number("prio", queue, queue as u64));
+        let (weight, prio) = (number("weight", 64), number("prio", at as u64));
         let found = crate::import::tc_burst_of(weight, min.div_ceil(PACKET), 1);
         let burst = found.map_or(min.div_ceil(PACKET) + 1, |row| row.0);
-        Some(format!(
-            "gred vq {queue} limit {limit} min {min} max {max} avpkt {PACKET} burst {burst} \
+        format!(
+            "gred vq {at} limit {limit} min {min} max {max} avpkt {PACKET} burst {burst} \
              probability {part:.6} bandwidth {rate}bit prio {prio}{flags}"
-        ))
+        )
     };
-    (0..8).filter_map(of).collect()
+    virtual_queues(params).into_iter().map(command).collect()
 }
 
 fn dualpi2(name: &str, params: &Params, writer: &mut Writer<'_>) -> String {
@@ -388,6 +420,8 @@ const SFB: &[Row] = &[
 ];
 /// The upper thresholds of a `gred` if none is written.
 const GRED_DEFAULTS: [(usize, u64); 3] = [(1, 90_000), (2, 60_000), (3, 30_000)];
+/// The bytes of a packet in a limit that counts packets, where the kernel counts bytes.
+const FRAME: u64 = 1514;
 /// The packet of which a `gred` counts its bursts.
 const PACKET: u64 = 1000;
 /// Words of `sfb` that count in milliseconds.

@@ -456,7 +456,7 @@ fn queues_of_classes() {
             ),
             (
                 "dropper = 'gred', default = 2, grio = true",
-                "qdisc add dev eth0 parent 1:1 gred setup vqs 8 default 2 grio",
+                "qdisc add dev eth0 parent 1:1 gred setup vqs 4 default 2 grio limit 378500",
                 &[("`by` of class `a`", "tc_index")],
             ),
             (

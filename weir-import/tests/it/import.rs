@@ -468,6 +468,28 @@ fn a_round_trip_is_a_fixed_point_for_imports_and_examples() {
     }
 }
 
+/// Each queue is that of a leaf; the policy that is read back has the text.
+#[test]
+fn a_gred_comes_back_with_its_limits() {
+    for (queue, wanted) in [
+        ("default = 2, limit = '2 MB'", "default = 2, limit = '2000000 B'"),
+        ("limit = '1000 packets'", "limit = '1514000 B'"),
+        ("max_1 = '20 KB', limit_1 = '50 KB', limit = '100 KB'", "limit = '100000 B'"),
+        // A virtual queue may hold no more than the limit that the setup gives to each.
+        ("max_3 = '20 KB', limit_3 = '50 KB', limit = '100 KB'", "limit = '200000 B'"),
+        ("max_3 = '20 KB', limit_3 = '50 KB', limit = '100 KB'", "limit_3 = '50000 B'"),
+    ] {
+        let text = format!(
+            "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n[class.a]\nrate = '10 Mbit/s'\n\
+             default = true\nqueue = {{ dropper = 'gred', by = 'precedence', {queue} }}\n"
+        );
+        let text = text.replace('\'', "\"");
+        let back = round_trip(&text, Filters::Flower);
+        assert!(back.replace('"', "'").contains(wanted), "{wanted} is missing:\n{back}");
+        check_fixed(&text);
+    }
+}
+
 /// Import, export, import, export: the supported part is equal from the first export on, and the
 /// rest is refused by name. The files are others' samples, read from a folder beside the
 /// repository; `WEIR_SAMPLES` names another folder.

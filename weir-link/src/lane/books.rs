@@ -5,7 +5,7 @@
 //! has room until it was sent, dropped or lost, and that is noted once.
 
 use weir_core::account::{Count, Histogram, LeafAccount};
-use weir_core::event::{Departure, Dropped};
+use weir_core::event::{Departure, Dropped, Marked};
 use weir_core::ids::LeafId;
 use weir_core::link::{AnyLink, Arrival};
 use weir_core::sched::Borrowed;
@@ -29,7 +29,7 @@ pub(super) struct Books {
     pub losses: LossBook,
     pub limits: Limits,
     /// For each leaf, frames that left with another traffic class than they arrived with.
-    pub marked: Vec<u64>,
+    pub marked: Vec<Marked>,
     /// For each leaf, the time from the kernel's stamp to handing the frame to the other interface;
     /// empty unless the labels say that delays are measured.
     pub delays: Vec<Histogram>,
@@ -62,7 +62,7 @@ impl Books {
             reserves: Reserves::new(frames_max, leaves),
             losses: LossBook::new(leaves),
             limits: Limits::new(leaves),
-            marked: vec![0; leaves + 1],
+            marked: vec![Marked::default(); leaves + 1],
             forfeited: 0,
             riders: 0,
             is_flushed: false,
@@ -161,7 +161,7 @@ impl Books {
             // The link may have counted its arrival later: see `LaneLink::until`.
             delays.record(now.since(Instant::from_nanos(stamp)));
         }
-        self.marked[leaf] += u64::from(departure.mark.written().is_some());
+        self.marked[leaf].count(departure.mark);
     }
 
     /// Counts a departure whose last frame the port took over at `now`, and of which it did not
@@ -235,7 +235,8 @@ impl Books {
     pub fn retire(&mut self, leaf: LeafId, borrowed: Borrowed) {
         let (index, removed) = (leaf.index(), self.reserves.removed());
         assert!(index < removed, "the row of removed leaves is none of them");
-        self.marked[removed] += std::mem::take(&mut self.marked[index]);
+        let marked = std::mem::take(&mut self.marked[index]);
+        self.marked[removed].add(marked);
         let losses = std::mem::take(&mut self.losses.leaves[index]);
         self.losses.add(removed, &losses);
         if let Some(delays) = self.delays.get_mut(index) {
@@ -383,11 +384,11 @@ mod tests {
     fn a_class_that_leaves_takes_its_counts_to_the_row_of_removed_leaves() {
         let mut books = Books::new(labels(&policy()), 64);
         books.losses.count(LEAF, Loss::Pool, 60);
-        books.marked[LEAF.index()] = 3;
+        books.marked[LEAF.index()].packets = 3;
         books.delays[LEAF.index()].record(Duration::from_micros(7));
         books.retire(LEAF, Borrowed::default());
         let row = books.reserves.removed();
-        let of = |row: usize| (books.losses.leaves[row][0].packets, books.marked[row]);
+        let of = |row: usize| (books.losses.leaves[row][0].packets, books.marked[row].packets);
         assert_eq!([of(LEAF.index()), of(row)], [(0, 0), (1, 3)]);
         assert_eq!(books.delays[LEAF.index()].counts().count(), 0);
     }

@@ -205,7 +205,7 @@ impl Lane {
         let (old, new) = (&mut self.books, &mut change.books);
         new.losses.total = old.losses.total;
         for (leaf, marked) in old.marked.iter().enumerate() {
-            new.marked[leaves.row(leaf)] += marked;
+            new.marked[leaves.row(leaf)].add(*marked);
         }
         for (leaf, losses) in old.losses.leaves.iter().enumerate() {
             new.losses.add(leaves.row(leaf), losses);

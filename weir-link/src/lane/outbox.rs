@@ -335,7 +335,7 @@ mod tests {
             scene.hand_out(0, Mark::new(mark));
             scene.turn(Instant::ZERO);
             let sent = scene.cable.take_sent();
-            assert_eq!((sent[0][15], scene.books.marked[LEAF.index()]), (written, marked));
+            assert_eq!((sent[0][15], scene.books.marked[LEAF.index()].packets), (written, marked));
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 use weir_autorate::Reason;
 use weir_core::account::{Count, Histogram, LeafAccount};
-use weir_core::event::DropReason;
+use weir_core::event::{DropReason, Marked};
 use weir_core::ids::LeafId;
 use weir_core::packet::UnreadCounts;
 use weir_core::queue::HostAccounts;
@@ -141,7 +141,7 @@ pub(crate) struct Kept {
 pub(crate) struct LeafCounts {
     pub account: LeafAccount,
     pub losses: Losses,
-    pub marked: u64,
+    pub marked: Marked,
     pub borrowed: Borrowed,
     pub overlimit_ns: u64,
     /// The number of the class that has the place; 0 for a leaf that is no place, or if none has.
@@ -429,7 +429,9 @@ fn counted(counts: &LeafCounts) -> ClassStatus {
     let mut class = ClassStatus {
         offered: account.offered.into(),
         sent: account.sent.into(),
-        marked: counts.marked,
+        marked: counts.marked.packets,
+        marked_ecn: counts.marked.congested,
+        marked_dscp: counts.marked.recoded,
         dropped: DropReason::ALL.iter().map(reason).collect(),
         backlog: account.backlog.into(),
         overlimit_ns: counts.overlimit_ns,

@@ -46,16 +46,18 @@ impl CountsOfLeaves {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_core::event::Marked;
 
     #[test]
     fn a_leaf_has_room_once_it_counts() {
         let mut leaves = CountsOfLeaves::new(3);
-        let counts = LeafCounts { marked: 7, ..LeafCounts::default() };
+        let marked = Marked { packets: 7, ..Marked::default() };
+        let counts = LeafCounts { marked, ..LeafCounts::default() };
         leaves.set(1, counts);
         leaves.set(2, LeafCounts::default());
-        assert_eq!(leaves.iter().map(|row| row.marked).collect::<Vec<_>>(), [0, 7, 0]);
+        assert_eq!(leaves.iter().map(|row| row.marked.packets).collect::<Vec<_>>(), [0, 7, 0]);
         assert_eq!(leaves.rows.iter().filter(|row| row.is_some()).count(), 1);
         leaves.set(1, LeafCounts::default());
-        assert_eq!((leaves.of(1).marked, leaves.len()), (0, 3));
+        assert_eq!((leaves.of(1).marked.packets, leaves.len()), (0, 3));
     }
 }

@@ -239,6 +239,12 @@ pub struct ClassStatus {
     /// Frames sent with another traffic class than they arrived with.
     #[serde(default)]
     pub marked: u64,
+    /// Of these, frames that a dropper marked by their ECN field.
+    #[serde(default)]
+    pub marked_ecn: u64,
+    /// Of these, frames that left with another DSCP.
+    #[serde(default)]
+    pub marked_dscp: u64,
     /// Packets dropped, by reason.
     pub dropped: Vec<(String, Amount)>,
     /// Frames that were lost before the link, and so not offered, by cause.

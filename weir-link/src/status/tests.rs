@@ -325,5 +325,5 @@ fn a_leaf_takes_a_bounded_number_of_bytes() {
     let labels = Arc::new(Leaves::new(1000).labels());
     let snapshot = Snapshot::new(&labels);
     assert_eq!(snapshot.leaves.len(), 1000);
-    assert!(size_of::<LeafCounts>() <= 392, "{} bytes", size_of::<LeafCounts>());
+    assert!(size_of::<LeafCounts>() <= 408, "{} bytes", size_of::<LeafCounts>());
 }

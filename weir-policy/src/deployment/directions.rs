@@ -4,6 +4,7 @@ use super::autorate::{self, Autorate};
 use super::keys::{self, DIRECTIONS_MAX};
 use super::{
     Deployment, Direction, Port, Settings, SuperPackets, check_key, pool, ports, sojourn, trains,
+    translated,
 };
 use crate::codes;
 use crate::file::ReadFile;
@@ -285,6 +286,7 @@ impl<'a> Policies<'a> {
             train_max,
         };
         pool::check(&direction, options.pool_span.unwrap_or(node.span()), report);
+        translated::check(&direction, ports, node.span(), report);
         Some(direction)
     }
 

@@ -35,6 +35,7 @@ mod rsvp;
 mod service;
 mod sojourn;
 pub mod trains;
+mod translated;
 mod web;
 
 use crate::codes;

@@ -199,4 +199,6 @@ lints! {
     classic_marks,
     classic_beside,
     behind_l4s,
+    counted_rate,
+    no_time,
 }

@@ -56,9 +56,20 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
             .into()),
         Some("site/up.toml" | "site/down.toml") => Ok(LISTED.into()),
         Some("site/list.csv") => Ok("id,rate\na,1 Mbit/s\nb,many\n".into()),
+        Some("site/by-source.toml") => told_apart("isolate = 'flows within srcaddr'"),
+        Some("site/by-destination.toml") => {
+            told_apart("queue = { dropper = 'sfq', hash = 'dstaddr' }")
+        }
+        Some("site/cake.toml") => told_apart("queue = { dropper = 'cake' }"),
+        Some("site/dual.toml") => told_apart("queue = { dropper = 'cake', hash = 'dual-srchost' }"),
         Some("site/marked.toml") => Ok(POLICY.replace("interface = 'in'", "mark = 5").into()),
         _ => Err(io::ErrorKind::NotFound.into()),
     }
+}
+
+/// Returns a policy whose only class tells hosts apart by this line.
+fn told_apart(line: &str) -> io::Result<Vec<u8>> {
+    Ok(format!("{PLAIN}{line}\n").into())
 }
 
 /// Checks that a deployment parses to the same without its policies, but for the parts that these
@@ -581,6 +592,31 @@ fn a_pool_below_the_limits_of_queues_is_reported_with_the_classes() {
     check(&text("", "pool = '131072 packets'\n"), &[]);
     check(&text("", "pool = '131073 packets'\n"), &["W210@d:7:8"]);
     check(&text("pool = '100 packets'\n", "pool = '20125 packets'\n"), &[]);
+}
+
+/// A row has the queue, the ports, from where to where, and what is found.
+#[test]
+fn hosts_that_a_translation_made_one_are_told() {
+    let host = "host = 'eth0'";
+    let bridge = "host = 'eth0', wire = 'eth1'";
+    let (bridge, up, down) =
+        (bridge.replace("host =", "lan ="), ("host", "wire"), ("wire", "host"));
+    let told: &[&str] = &["W220@d:7:10"];
+    for (policy, ports, (from, to), wanted) in [
+        ("by-source", host, up, told),
+        ("by-source", host, down, &[]),
+        ("by-destination", host, down, told),
+        ("by-destination", host, up, &[]),
+        ("cake", host, up, &[]),
+        ("dual", host, up, told),
+        ("by-source", &bridge, ("lan", "wire"), &[]),
+    ] {
+        let text = format!(
+            "[deployment]\nports = {{ {ports} }}\npool = '20000 packets'\n[direction.x]\n\
+             from = '{from}'\nto = '{to}'\npolicy = '{policy}.toml'\n"
+        );
+        check(&text, wanted);
+    }
 }
 
 /// A row has the text in place of `ports`, the rest, the message, and how its cure begins.

@@ -564,7 +564,7 @@ fn marks_are_written_into_the_frames() {
         let late = class.dropped.total.packets;
         let classes = traffic_classes(&made.departures);
         let congested = classes.iter().filter(|&&class| class == 3).count() as u64;
-        assert_eq!(class.marked, congested);
+        assert_eq!((class.marked_ecn, class.marked_dscp), (congested, 0));
         assert!(classes.iter().all(|&class| class == 3 || class == ecn));
         if marked {
             assert!(congested > 5 && late == 0, "{congested} {late}");

@@ -16,16 +16,17 @@ use crate::explain::{ExplainReport, Explained, SLOWEST_DEFAULT};
 use crate::load::{Detail, Happened, Load};
 use drops::Drops;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stories::Stories;
 use weir_core::explain::Sojourn;
 use weir_core::parameter::BuildError;
+use weir_core::tree::Tree;
 use weir_core::units::Duration;
 
 /// Which packets to tell of.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ask {
-    /// Only those of this class and the classes below it.
+    /// Only those of this class and the classes below it; tables have these classes, too.
     pub class: Option<String>,
     /// The packet with this number, from 1, among these; otherwise the slowest.
     pub packet: Option<u64>,
@@ -93,6 +94,7 @@ pub fn look(load: &Load, ask: &Ask) -> Result<Causes, BuildError> {
         drops: Drops::new(load),
         loans: BTreeMap::new(),
         bin: bin(load),
+        asked: ask.class.as_deref().map(|class| asked(load, class)),
     };
     let detail = Detail { single: true, explained: true, ..Detail::default() };
     load.replay(&plans, detail, &mut |happened| looking.note(happened))?;
@@ -121,6 +123,8 @@ struct Looking<'a> {
     /// By bin, borrower and lender.
     loans: BTreeMap<(u64, String, String), u64>,
     bin: Duration,
+    /// The classes that the tables have, if not all.
+    asked: Option<BTreeSet<String>>,
 }
 
 impl Looking<'_> {
@@ -161,7 +165,7 @@ impl Looking<'_> {
             lender,
             bytes,
         };
-        Causes {
+        let mut causes = Causes {
             seconds: seconds(self.load.duration()),
             packets: self.load.arrivals.len() as u64,
             classes: self.explained.report(),
@@ -170,8 +174,26 @@ impl Looking<'_> {
             loans: self.loans.into_iter().map(loan).collect(),
             drops: self.drops.finish(),
             lost: self.load.lost.clone(),
+        };
+        if let Some(asked) = self.asked {
+            causes.classes.classes.retain(|row| asked.contains(&row.name));
+            let is_asked = |loan: &Loan| asked.contains(&loan.borrower);
+            causes.loans.retain(|loan| is_asked(loan) || asked.contains(&loan.lender));
+            causes.drops.retain(|row| asked.contains(&row.class));
         }
+        causes
     }
+}
+
+/// Returns the names of the class asked for and of those below it, in any stage.
+fn asked(load: &Load, class: &str) -> BTreeSet<String> {
+    let trees = load.stages.iter().map(|stage| &stage.policy.link.tree);
+    let below = |tree: &Tree| -> Vec<String> {
+        let path = |at| tree.path(at).any(|above| tree.class(above).name == class);
+        let rows = tree.classes().filter(|row| path(row.0));
+        rows.map(|row| row.1.name.clone()).collect()
+    };
+    trees.flat_map(below).collect()
 }
 
 /// Returns the width of bins: a tenth of the load.

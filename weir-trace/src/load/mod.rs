@@ -27,6 +27,7 @@ use weir_core::event::{Departure, Dropped};
 use weir_core::explain::Sojourn;
 use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{Arrival, LinkPlan};
+use weir_core::packet::Segment;
 use weir_core::parameter::BuildError;
 use weir_core::queue::Reading;
 use weir_core::state::Reader;
@@ -41,6 +42,8 @@ pub struct Load {
     pub stages: Vec<Stage>,
     /// The packets in the order of their instants; the leaf is one of the stage in force.
     pub arrivals: Vec<Arrival>,
+    /// The segments of the arrivals at these places; empty if no queue of a stage looks into them.
+    pub segments: BTreeMap<usize, Segment>,
     /// Events other than arrivals, in the order of time: up to when the link was served before
     /// each, and after how many arrivals.
     pub events: Vec<(Instant, usize, Event)>,
@@ -229,6 +232,7 @@ impl Load {
         Self {
             stages: vec![stage],
             arrivals,
+            segments: BTreeMap::new(),
             events: Vec::new(),
             start,
             end,
@@ -359,9 +363,26 @@ impl Replay<'_> {
                 self.serve(&[], series[0].at);
             }
             series.iter().for_each(|arrival| (self.each)(Happened::Offered(arrival)));
+            self.note(series);
             if let Some(last) = series.last() {
                 self.serve(series, last.at);
             }
+        }
+    }
+
+    /// Passes the segments of packets on to the queues that look into them.
+    fn note(&mut self, series: &[Arrival]) {
+        let segments = &self.load.segments;
+        if segments.is_empty() {
+            return;
+        }
+        for arrival in series {
+            if !self.drive.reads_segments(arrival.leaf) {
+                continue;
+            }
+            let handle = arrival.packet.handle;
+            let place = self.load.place(handle);
+            self.drive.note(handle, place.and_then(|place| segments.get(&place)).copied());
         }
     }
 

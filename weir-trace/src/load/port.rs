@@ -13,8 +13,9 @@ use std::mem;
 use weir_core::change::Change;
 use weir_core::event::{Departure, Dropped};
 use weir_core::explain::Sojourn;
-use weir_core::ids::LeafId;
+use weir_core::ids::{Handle, LeafId};
 use weir_core::link::{AnyLink, Arrival, LinkPlan};
+use weir_core::packet::Segment;
 use weir_core::parameter::BuildError;
 use weir_core::queue::Reading;
 use weir_core::units::{Instant, Rate};
@@ -143,6 +144,22 @@ impl Port {
             Self::Driver(driven) => driven.driver.link.leaf_account(leaf).backlog,
         };
         (backlog.packets, backlog.bytes)
+    }
+
+    /// Returns whether a leaf looks into segments: [`AnyLink::reads_segments`].
+    pub fn reads_segments(&self, leaf: LeafId) -> bool {
+        match self {
+            Self::Line(drive) => drive.reads_segments(leaf),
+            Self::Driver(driven) => driven.driver.link.reads_segments(leaf),
+        }
+    }
+
+    /// Records the segment of a packet that is offered next: [`AnyLink::note`].
+    pub fn note(&mut self, handle: Handle, segment: Option<Segment>) {
+        match self {
+            Self::Line(drive) => drive.link_mut().note(handle, segment),
+            Self::Driver(driven) => driven.driver.link.note(handle, segment),
+        }
     }
 
     pub fn reading(&self, leaf: LeafId) -> Option<Reading> {

@@ -9,7 +9,9 @@ use crate::record::{Change, Fate, File, Head, RecordReader, Step, policy};
 use std::collections::BTreeMap;
 use std::io::Read;
 use weir_core::ids::Handle;
-use weir_core::link::Pending;
+use weir_core::link::{Packet, Pending};
+use weir_core::packet::{Headers, Segment};
+use weir_core::queue::QueuePlan;
 use weir_core::units::{Duration, Instant};
 
 impl Load {
@@ -129,6 +131,10 @@ struct Reading {
     ages: Vec<Duration>,
     is_begun: bool,
     fork: Option<Forking>,
+    /// Whether a queue of a policy, also of a fork, looks into the segments of packets.
+    reads_segments: bool,
+    /// The segments of the packets that wait to be offered, by the handle of the record.
+    segments: BTreeMap<u32, Segment>,
     /// The departures and drops of the record, if they are wanted.
     outcome: Option<Outcome>,
 }
@@ -137,6 +143,7 @@ impl Reading {
     fn new(head: &Head, lane: usize) -> Result<Self, String> {
         let lane = &head.lanes[lane];
         let stage = stage(Instant::ZERO, (&lane.policy, &head.files), head)?;
+        let reads_segments = looks_into_segments(&stage);
         let load = Load::new(stage, Vec::new(), (Instant::MAX, Instant::ZERO));
         let others = head.lanes.iter().any(|other| other.policy != lane.policy);
         let direction = others.then(|| lane.name.clone());
@@ -149,6 +156,8 @@ impl Reading {
             ages: lane.sojourn_max.clone(),
             is_begun: false,
             fork: None,
+            reads_segments,
+            segments: BTreeMap::new(),
             outcome: None,
         })
     }
@@ -163,6 +172,9 @@ impl Reading {
         let head = reader.head().clone();
         let lane = lane(&head, direction)?;
         let mut reading = Self::new(&head, lane)?;
+        // Frames may wait to be offered when the fork is made.
+        let forked = fork.and_then(|fork| fork.edited(reading.stage(), fork.at).ok());
+        reading.reads_segments |= forked.as_ref().is_some_and(looks_into_segments);
         reading.fork = fork.cloned().map(Forking::new);
         reading.outcome = keeps_outcome.then(Outcome::default);
         loop {
@@ -252,8 +264,20 @@ impl Reading {
         if offered.leaf.index() >= plan.tree.leaf_count() || !has_meter {
             return Err("the record is damaged: a frame of no leaf".to_owned());
         }
+        self.note(arrival, &offered.packet);
         self.pending.push(offered);
         Ok(())
+    }
+
+    /// Keeps the segment of a packet, as [`AnyLink::note_frame`](weir_core::link::AnyLink) does.
+    fn note(&mut self, arrival: &crate::record::Arrival<'_>, packet: &Packet) {
+        if !self.reads_segments || packet.train > 0 {
+            return;
+        }
+        let headers = Headers::parse_ethernet(arrival.headers);
+        if let Some(segment) = Segment::of_frame(arrival.headers, &headers) {
+            self.segments.insert(packet.handle.0, segment);
+        }
     }
 
     /// Returns whether the moment of a fork is over by this test, and the fork not made.
@@ -303,12 +327,14 @@ impl Reading {
     /// Offers what is due at `until`.
     fn offer(&mut self, until: Instant) {
         let (load, places) = (&mut self.load, &mut self.places);
-        let outcome = &mut self.outcome;
+        let (outcome, segments) = (&mut self.outcome, &mut self.segments);
         self.pending.serve(until, |due| {
             for arrival in due {
                 let place = load.arrivals.len();
                 let recorded = arrival.packet.handle.0;
                 places.insert(recorded, place);
+                let segment = segments.remove(&recorded);
+                load.segments.extend(segment.map(|segment| (place, segment)));
                 outcome.iter_mut().for_each(|outcome| outcome.handles.push(recorded));
                 let mut arrival = *arrival;
                 arrival.packet.handle = Handle(HANDLES_FROM + place as u32);
@@ -362,6 +388,7 @@ impl Reading {
                 (stage, ages)
             }
         };
+        self.reads_segments |= looks_into_segments(&stage);
         self.load.stages.push(stage);
         self.load.start = self.load.start.min(at);
         self.ages = ages;
@@ -380,6 +407,10 @@ impl Reading {
 fn stage(at: Instant, (name, files): (&str, &[File]), head: &Head) -> Result<Stage, String> {
     let text = policy::text(name, files)?;
     Stage::with_files(at, (name, text), files.to_vec(), Some(head.ports.clone()))
+}
+
+fn looks_into_segments(stage: &Stage) -> bool {
+    stage.policy.link.queues.iter().any(QueuePlan::reads_segments)
 }
 
 /// Explanations replay the texts of policies, which do not have these classes.

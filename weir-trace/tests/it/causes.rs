@@ -98,6 +98,24 @@ fn drops_tell_the_queue_and_its_limit() {
     assert_eq!((group.queued, group.limit.as_str()), ((3, 3), "3 packets"));
 }
 
+/// The class asked for, the classes of the table, and those of the drops.
+#[test]
+fn tables_have_the_classes_asked_for() {
+    let packets: Vec<_> = (0..12).map(|number| (number % 2, 0)).collect();
+    let rows: [(Option<&str>, &[&str], &[&str]); 3] = [
+        (None, &["line", "calls", "voice", "rest"], &["voice"]),
+        (Some("calls"), &["calls", "voice"], &["voice"]),
+        (Some("rest"), &["rest"], &[]),
+    ];
+    for (class, classes, dropped) in rows {
+        let ask = Ask { class: class.map(str::to_owned), ..Ask::default() };
+        let causes = look(&load(&packets), &ask).expect("the policy builds");
+        let table: Vec<_> = causes.classes.classes.iter().map(|row| row.name.as_str()).collect();
+        let drops: Vec<_> = causes.drops.iter().map(|row| row.class.as_str()).collect();
+        assert_eq!((table.as_slice(), drops.as_slice()), (classes, dropped), "{class:?}");
+    }
+}
+
 #[test]
 fn packets_that_waited_alike_are_told_of_together() {
     // Three at once, then as many as the tokens of `voice` let through: each waits as the one before.

@@ -18,7 +18,7 @@ use weir_trace::driver::model::{Complete, Driver};
 use weir_trace::fork::{Ask, Forked, Recorded, fork};
 use weir_trace::load::{Compared, Detail, Edit, Event, Fork, Happened, Load, Stage};
 use weir_trace::record::{RecordReader, Step};
-use weir_trace::series::{Series, Window};
+use weir_trace::series::{ClassSeries, Series, Window};
 
 fn read(bytes: &[u8]) -> Recorded {
     Recorded::read(|| Ok(bytes), None).expect("a record with packets")
@@ -103,6 +103,39 @@ fn a_fork_with_a_change_is_what_the_change_would_have_done() {
         tried += 1;
     }
     assert!(tried + 4 >= SCHEDULERS.len(), "{tried} schedulers");
+}
+
+/// The link of the record, and of a fork that begins to filter or ceases to, drops what a link with
+/// that policy would have dropped.
+#[test]
+fn a_fork_sees_the_acknowledgements_that_a_filter_drops() {
+    let text = |filter: &str| {
+        format!(
+            "[link]\nrate = \"300 kbit/s\"\nscheduler = \"fifo\"\n[class.a]\ndefault = true\n\
+             queue = {{ dropper = \"cake\", hash = \"flows\", ack_filter = \"{filter}\" }}\n"
+        )
+    };
+    let record = |filter: &str| {
+        let recording = Recording::new(&text(filter), 7).expect("a sound policy");
+        recording.of_acknowledgements().run(120, None)
+    };
+    let (plain, filtered) = (record("none"), record("spare"));
+    let set = |value: &'static str| [("class.a.queue.ack_filter", value)];
+    let dropped = |series: &Series| -> u32 {
+        let redundant = |class: &ClassSeries| class.drops.get("redundant").cloned();
+        series.classes.iter().filter_map(redundant).flatten().sum()
+    };
+    // The record, from where on, what is set, and whether more is dropped then.
+    for (bytes, part, edits, more) in [
+        (&plain, 200, Vec::new(), false),
+        (&filtered, 200, Vec::new(), false),
+        (&plain, 200, set("spare").to_vec(), true),
+        (&filtered, 500, set("aggressive").to_vec(), true),
+    ] {
+        let forked = forked(bytes, part, &edits).unwrap_or_else(|why| panic!("{why}"));
+        let (before, after) = (dropped(&forked.recorded), dropped(&forked.forked));
+        assert_eq!((after > before, forked.difference.is_some()), (more, more), "{edits:?}");
+    }
 }
 
 #[test]

@@ -172,12 +172,13 @@ fn police_and_droppers_do_what_the_example_says() {
     let policed = number("/classes/0/dropped/policed/packets");
     assert_eq!(number("/classes/0/dropped/total/packets"), policed);
     // Business: all packets are marked, and drops are RIO's.
-    assert_eq!(number("/classes/1/marked"), number("/classes/1/sent/packets"));
+    assert_eq!(number("/classes/1/marked_dscp"), number("/classes/1/sent/packets"));
+    assert_eq!(number("/classes/1/marked_ecn"), 0);
     assert!(number("/classes/1/dropped/early/packets") > 100, "{report}");
     // The rest: the meter of their rule limits guests to 5 Mbit/s, ECN-capable packets are marked,
     // and other TCP packets are dropped.
     let policed = number("/classes/2/dropped/policed/packets");
-    assert!(policed > 10_000 && number("/classes/2/marked") > 100, "{report}");
+    assert!(policed > 10_000 && number("/classes/2/marked_ecn") > 100, "{report}");
     assert!(number("/sources/3/received/bps") < 5_010_000, "{report}");
     assert!(number("/classes/2/dropped/late/packets") > 0, "{report}");
 }

@@ -179,7 +179,11 @@ const ACK_FILTERS: [(&str, &str); 3] =
     [("no-ack-filter", ""), ("ack-filter", "spare"), ("ack-filter-aggressive", "aggressive")];
 /// Options that ask for what Weir does not have, and why not.
 const LOSSES: [(&str, &str); 3] = [
-    ("nat", "hosts are those of the packet's own addresses; shape where those are the inner ones"),
+    (
+        "nat",
+        "hosts have the addresses in the frame; shape at the interface towards them, where those \
+         are not translated yet, or all hosts behind a translation (NAT) are one",
+    ),
     ("ingress", "dropped packets cost the line nothing"),
     (
         "autorate-ingress",

@@ -26,6 +26,8 @@ pub struct Recording {
     random: Random,
     now: u64,
     handle: u32,
+    /// Whether all frames are acknowledgements of some connections.
+    acknowledges: bool,
 }
 
 const SOJOURN: Duration = Duration::from_millis(30);
@@ -54,7 +56,13 @@ impl Recording {
             random: Random::new(seed, 0),
             now: 0,
             handle: 0,
+            acknowledges: false,
         })
+    }
+
+    /// As it is, but of acknowledgements without data.
+    pub fn of_acknowledgements(self) -> Self {
+        Self { acknowledges: true, ..self }
     }
 
     /// As it is, but recorded from its first checkpoint on.
@@ -78,7 +86,10 @@ impl Recording {
 
     /// A frame arrives a little before now.
     fn arrive(&mut self) {
-        let frame = frame(&mut self.random);
+        let frame = match self.acknowledges {
+            true => acknowledgement(&mut self.random, self.handle),
+            false => frame(&mut self.random),
+        };
         let headers = Headers::parse_ethernet(&frame);
         let stamp = self.now.saturating_sub(self.random.below(50_000).into());
         let at = self.pending.offer_at(Instant::from_nanos(stamp));
@@ -101,6 +112,8 @@ impl Recording {
         let arrival = Arrival { at, port, leaf, packet, fate, headers };
         self.note(&Step::Arrival(arrival));
         if !refused {
+            let parsed = Headers::parse_ethernet(&frame);
+            self.link.note_frame(&arrival.offered(), &frame, &parsed);
             self.pending.push(arrival.offered());
         }
     }
@@ -203,6 +216,21 @@ fn frame(random: &mut Random) -> Vec<u8> {
         }
         _ => {}
     }
+    frame
+}
+
+/// A segment of one of three connections that acknowledges `acknowledged`, without data.
+fn acknowledgement(random: &mut Random, acknowledged: u32) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    frame[12] = 8;
+    frame[14] = 0x45;
+    frame[17] = 40;
+    frame[23] = 6;
+    frame[29] = random.below(3) as u8;
+    frame[35] = 1;
+    frame[37] = 2;
+    frame[42..46].copy_from_slice(&acknowledged.to_be_bytes());
+    frame[46..48].copy_from_slice(&[0x50, 0x10]);
     frame
 }
 
