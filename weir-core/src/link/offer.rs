@@ -28,7 +28,7 @@ impl<S: Discipline> Link<S> {
         }
         self.scheduler.offered(self.at(now), leaf);
         let Some(was_empty) = self.queues.push_without_dropper(leaf, &entry) else {
-            return self.admit(now, leaf, (packet.host, packet.flow), entry);
+            return self.admit(now, leaf, (packet.host, packet.flow), &mut entry);
         };
         self.queued(now, leaf, &entry, was_empty);
         Verdict::Queued
@@ -70,7 +70,7 @@ impl<S: Discipline> Link<S> {
     }
 
     /// Notifies the scheduler that a packet was appended to `leaf`, unless that is held on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn appended(
         &mut self,
         now: Instant,
@@ -85,7 +85,8 @@ impl<S: Discipline> Link<S> {
             return;
         }
         self.queued(now, leaf, entry, was_empty);
-        if let Some(until) = self.queues.unready_until(leaf) {
+        // A leaf that held a packet before it has one that may leave.
+        if was_empty && let Some(until) = self.queues.unready_until(leaf) {
             self.hold(now, leaf, until);
         }
     }
@@ -117,11 +118,11 @@ impl<S: Discipline> Link<S> {
         now: Instant,
         leaf: LeafId,
         host_and_flow: (Host, u32),
-        mut entry: QueueEntry,
+        entry: &mut QueueEntry,
     ) -> Verdict {
         entry.label = self.queues.label(leaf, entry.label, host_and_flow);
         let mut evicted = false;
-        let mut admission = self.queues.admit(now, leaf, &entry);
+        let mut admission = self.queues.admit(now, leaf, entry);
         loop {
             match admission {
                 Admission::Accept => break,
@@ -135,22 +136,22 @@ impl<S: Discipline> Link<S> {
                 Admission::Refuse(reason) => {
                     // The scheduler already expects the packet.
                     assert!(!evicted, "a dropper that made room for a packet admits it");
-                    return self.refuse(now, leaf, &entry, reason);
+                    return self.refuse(now, leaf, entry, reason);
                 }
                 Admission::Compare(position, reason) => {
-                    if self.queues.is_same_flow(leaf, position, &entry) {
+                    if self.queues.is_same_flow(leaf, position, entry) {
                         self.drop_at(now, leaf, (position, reason), entry.head());
-                        return self.refuse(now, leaf, &entry, reason);
+                        return self.refuse(now, leaf, entry, reason);
                     }
-                    admission = self.queues.admit_unlike(now, leaf, &entry);
+                    admission = self.queues.admit_unlike(now, leaf, entry);
                     continue;
                 }
             }
             evicted = true;
-            admission = self.queues.admit(now, leaf, &entry);
+            admission = self.queues.admit(now, leaf, entry);
         }
         if self.queues.is_full() {
-            return self.refuse(now, leaf, &entry, DropReason::Store);
+            return self.refuse(now, leaf, entry, DropReason::Store);
         }
         if S::CALLS.polls_empty_leaves && self.queues.head(leaf).is_none() {
             if self.found_nothing(now) || self.scheduler.asked_in_vain(leaf) {
@@ -160,13 +161,13 @@ impl<S: Discipline> Link<S> {
                 self.queues.pass_by(leaf);
             }
         }
-        let was_empty = self.queues.push(leaf, &entry);
-        self.appended(now, leaf, &entry, was_empty && !evicted);
+        let was_empty = self.queues.push(leaf, entry);
+        self.appended(now, leaf, entry, was_empty && !evicted);
         if let Some(redundant) = self.queues.drop_redundant(leaf) {
             self.dropped_behind(now, leaf, &redundant, DropReason::Redundant);
         }
         if let Some(surplus) = self.queues.surplus(leaf) {
-            return self.shed(now, leaf, &entry, surplus);
+            return self.shed(now, leaf, entry, surplus);
         }
         match self.queues.victim() {
             None => Verdict::Queued,

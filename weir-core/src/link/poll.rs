@@ -96,33 +96,37 @@ impl<S: Discipline> Link<S> {
         self.queues.hold(leaf, until);
     }
 
-    /// Hands out the first packet of `leaf`, which was selected, unless its dropper drops it.
+    /// Hands out the first packet of `leaf`, which was selected, unless its dropper drops or holds
+    /// it. The packet is read where it lies: a copy of what was written a moment before waits for
+    /// the processor to write it.
     #[inline(always)]
     fn release(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
-        if let Some((entry, next)) = self.queues.send_without_dropper(leaf) {
-            return Some(self.depart(now, leaf, &entry, next));
-        }
-        self.release_by_dropper(now, leaf)
-    }
-
-    /// Hands out, drops or holds the first packet of `leaf`, as its dropper decides or has decided.
-    #[inline(never)]
-    fn release_by_dropper(&mut self, now: Instant, leaf: LeafId) -> Option<Departure> {
-        if !self.stays_first(now, leaf) {
+        let by_dropper = self.queues.calls_dropper(leaf);
+        if by_dropper && !self.stays_first(now, leaf) {
             return None;
         }
-        self.looked_at = None;
-        let (entry, next) = self.queues.send(leaf);
+        let entry = self.queues.first(leaf);
+        let next = if by_dropper { self.queues.send(leaf) } else { self.queues.take_first(leaf) };
         let departure = self.depart(now, leaf, &entry, next);
-        self.queues.check_emptied(now, leaf);
-        if let Some(until) = self.queues.unready_until(leaf) {
-            self.hold(now, leaf, until);
+        if by_dropper {
+            self.released(now, leaf);
         }
         Some(departure)
     }
 
+    /// Notifies the dropper of `leaf`, which let its first packet leave.
+    #[inline(always)]
+    fn released(&mut self, now: Instant, leaf: LeafId) {
+        self.looked_at = None;
+        self.queues.check_emptied(now, leaf);
+        if let Some(until) = self.queues.unready_until(leaf) {
+            self.hold(now, leaf, until);
+        }
+    }
+
     /// Lets the dropper of `leaf` decide about its first packet, unless it has already; returns
     /// false if the packet is dropped, or may not leave yet.
+    #[inline(never)]
     fn stays_first(&mut self, now: Instant, leaf: LeafId) -> bool {
         if self.looked_at == Some(leaf) {
             return true;

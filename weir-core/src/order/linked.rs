@@ -67,6 +67,21 @@ impl LinkedLists {
         }
     }
 
+    /// Moves the first item of a list, which is not empty, to its end.
+    #[inline]
+    pub(crate) fn rotate(&mut self, list: usize) {
+        let Ends { first, last } = self.ends[list];
+        if first == last {
+            return;
+        }
+        let link = &mut self.links[first as usize];
+        let next = core::mem::replace(&mut link.next, END);
+        link.before = last;
+        self.links[last as usize].next = first;
+        self.links[next as usize].before = END;
+        self.ends[list] = Ends { first: next, last: first };
+    }
+
     /// Removes `item` from its list, if it is in one.
     #[inline]
     pub(crate) fn remove(&mut self, item: u32) {
@@ -159,6 +174,8 @@ mod tests {
             if random.below(3) > 0 {
                 lists.move_to(list, item);
                 plain[list].push_back(item);
+                lists.rotate(list);
+                plain[list].rotate_left(1);
             } else {
                 lists.remove(item);
             }

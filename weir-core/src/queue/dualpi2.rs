@@ -295,15 +295,20 @@ impl State {
     }
 
     /// Takes the steps that are due.
+    #[inline]
     fn catch_up(&mut self, now: Instant) {
+        if self.next.is_none_or(|next| now >= next) {
+            self.take_steps(now);
+        }
+    }
+
+    #[cold]
+    fn take_steps(&mut self, now: Instant) {
         let update = Duration::from_nanos(self.law.update);
         let Some(mut next) = self.next else {
             self.next = Some(now.after(update));
             return;
         };
-        if now < next {
-            return;
-        }
         let waits = self.flows.pair_waits();
         for _ in 0..STEPS_MAX {
             let delay = waits.iter().flatten().map(|&since| next.since(since).as_nanos()).max();

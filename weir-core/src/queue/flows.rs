@@ -28,7 +28,7 @@ use super::pair::{Pair, PairPlan};
 use super::ring::{Ring, RingPlan};
 use super::store::{NONE, Slot};
 use super::tins::{LateTins, Tins, TinsPlan};
-use super::{Candidate, Entry, Limit, Release};
+use super::{Candidate, Limit, Release};
 use crate::account::Count;
 use crate::order::rounds::{Rounds, Rules};
 use crate::packet::Host;
@@ -184,7 +184,7 @@ impl FlowQueues {
     }
 
     /// Appends the packet in `slot`, behind which nothing is chained.
-    #[inline]
+    #[inline(always)]
     pub(super) fn join(&mut self, slots: &mut [Slot], slot: u32) {
         let entry = slots[slot as usize].entry;
         let passed = core::mem::take(&mut self.passes);
@@ -220,7 +220,7 @@ impl FlowQueues {
                 tins.at(entry.arrived);
                 tins.join(number, entry.charged, self.flows[number as usize].bytes);
             }
-            Turns::Paced(paced) => paced.join(number, paced_packet(&entry)),
+            Turns::Paced(paced) => paced.join(number, PacedPacket::of(&entry)),
             _ if number == 0 => {}
             Turns::Rounds(rounds) => rounds.join(number),
             Turns::Ring(ring) => ring.join(number),
@@ -243,11 +243,15 @@ impl FlowQueues {
     }
 
     /// Makes the unknown flow where tables number flows, before the first packet.
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self) {
-        if !self.flows.is_empty() {
-            return;
+        if self.flows.is_empty() {
+            self.make_unknown();
         }
+    }
+
+    #[cold]
+    fn make_unknown(&mut self) {
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().begin(&mut self.flows),
             Turns::Tins(tins) => tins.tables().begin(&mut self.flows),
@@ -342,12 +346,6 @@ impl FlowQueues {
         }
     }
 
-    /// As [`FlowQueues::choose`], unless that is done when the leaf is selected.
-    #[inline]
-    pub(super) fn choose_early(&mut self, slots: &mut [Slot]) -> u32 {
-        if self.late { NONE } else { self.choose(slots) }
-    }
-
     /// Takes the packet that becomes the leaf's first out of its flow's chain; returns its slot,
     /// [`NONE`] if none waits, or none may leave before [`FlowQueues::not_before`].
     #[inline]
@@ -356,11 +354,9 @@ impl FlowQueues {
         if self.held.packets == 0 {
             return NONE;
         }
-        if self.flows[0].head != NONE {
-            return self.make_first(slots, 0);
-        }
         let flows = &mut self.flows;
         let chosen = match &mut self.turns {
+            _ if flows[0].head != NONE => Some(0),
             Turns::Rounds(rounds) => rounds.choose(|flow| {
                 let flow = &mut flows[flow as usize];
                 flow.lapsed |= flow.head == NONE;
@@ -372,7 +368,7 @@ impl FlowQueues {
             Turns::Pair(pair) => pair.choose(|flow| flows[flow as usize].head != NONE),
             Turns::Paced(paced) => {
                 let first = |flow: u32| slots.get(flows[flow as usize].head as usize);
-                match paced.choose(|flow| first(flow).map(|slot| paced_packet(&slot.entry))) {
+                match paced.choose(|flow| first(flow).map(|slot| PacedPacket::of(&slot.entry))) {
                     None => return NONE,
                     chosen => chosen,
                 }
@@ -382,7 +378,7 @@ impl FlowQueues {
     }
 
     /// Takes the first packet of `flow` out of its chain, to be the leaf's first; returns its slot.
-    #[inline]
+    #[inline(always)]
     fn make_first(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
         debug_assert!(self.chosen.is_none(), "a leaf has one first packet");
         let slot = self.unchain(slots, flow);
@@ -477,6 +473,14 @@ impl FlowQueues {
         row.overflowed = row.overflowed.saturating_add(1);
         self.left(flow, charged);
         slot
+    }
+
+    /// Returns whether [`FlowQueues::surplus`] or [`FlowQueues::take_redundant`] may find a packet,
+    /// after one joined.
+    #[inline]
+    pub(super) fn may_drop(&self) -> bool {
+        let is_ring = matches!(self.turns, Turns::Ring(_));
+        is_ring || self.batch.packets > 0 || self.reads_segments() || !self.fits()
     }
 
     /// Returns the next packet to drop while the limit is exceeded: [rfc8290 §4.1.3] from the front
@@ -616,13 +620,19 @@ impl FlowQueues {
     }
 
     /// Returns the number of the flow with this hash; where hosts have flows, it is the hash.
-    #[inline]
+    #[inline(always)]
     fn number(&mut self, hash: u16) -> u32 {
-        if self.numbers_flows() {
-            self.begin();
-            debug_assert!((hash as usize) < self.flows.len(), "a label has the number of a flow");
-            return u32::from(hash);
+        if !self.numbers_flows() {
+            return self.number_of_hash(hash);
         }
+        self.begin();
+        debug_assert!((hash as usize) < self.flows.len(), "a label has the number of a flow");
+        u32::from(hash)
+    }
+
+    /// Returns the number of the flow with this hash.
+    #[inline]
+    fn number_of_hash(&mut self, hash: u16) -> u32 {
         if self.numbers.is_empty() {
             self.numbers = alloc::vec![0; self.room.queues as usize];
             self.add_flow();
@@ -649,13 +659,13 @@ impl FlowQueues {
         self.flows.len() as u32 - 1
     }
 
-    #[inline]
+    #[inline(always)]
     fn unchain(&mut self, slots: &mut [Slot], flow: u32) -> u32 {
         let slot = self.flows[flow as usize].head;
         match &mut self.turns {
             Turns::Hosts(hosts) => hosts.tables().took(flow),
             Turns::Tins(tins) => tins.tables().took(flow, slots[slot as usize].entry.charged),
-            Turns::Paced(paced) => paced.took(paced_packet(&slots[slot as usize].entry)),
+            Turns::Paced(paced) => paced.took(PacedPacket::of(&slots[slot as usize].entry)),
             Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }
         self.acks.took(slot);
@@ -774,12 +784,6 @@ impl FlowQueues {
         let first = self.chosen.filter(|_| flow == self.first).unwrap_or(0);
         self.flows[flow as usize].bytes - u64::from(first)
     }
-}
-
-/// Returns what the turns of paced flows see of a packet.
-fn paced_packet(entry: &Entry) -> PacedPacket {
-    let (arrived, charged) = (entry.arrived, entry.charged);
-    PacedPacket { arrived, charged, traffic_class: entry.label.traffic_class() }
 }
 
 impl Turns {
@@ -935,7 +939,7 @@ impl FlowQueues {
             Turns::Hosts(hosts) => hosts.tables().put_back(flow as u32),
             Turns::Tins(tins) => tins.tables().put_back(flow as u32, charged),
             Turns::Paced(paced) => {
-                paced.count(paced_packet(&entry));
+                paced.count(PacedPacket::of(&entry));
             }
             Turns::Rounds(_) | Turns::Ring(_) | Turns::Pair(_) => {}
         }

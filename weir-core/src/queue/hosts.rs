@@ -148,8 +148,14 @@ impl LateHosts {
     }
 
     /// Makes the tables if there are none yet.
+    #[inline(always)]
     pub(super) fn tables(&mut self) -> &mut Hosts {
-        self.made.get_or_insert_with(|| Box::new(Hosts::new(self.plan)))
+        let plan = &self.plan;
+        self.made.get_or_insert_with(
+            #[cold]
+            #[inline(never)]
+            || Box::new(Hosts::new(*plan)),
+        )
     }
 
     /// Asks the tables something; those that were not made yet are as new ones.

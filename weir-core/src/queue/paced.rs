@@ -7,6 +7,7 @@
 //! is; then it joins the old list. Bands share by weights: the band in turn sends while it has
 //! credit. Invariant: a flow that holds a packet is listed or waits for its instant, never both.
 
+use super::Entry;
 use crate::account::Count;
 use crate::order::lists::Lists;
 use crate::state::{Reader, State, StateError, Writer, load_rows, save_rows, state};
@@ -72,6 +73,14 @@ struct Member {
     band: u64,
     /// With its instant its key among those that wait.
     serial: Option<u64>,
+}
+
+impl PacedPacket {
+    /// Returns what the turns see of a packet.
+    pub(super) const fn of(entry: &Entry) -> Self {
+        let (arrived, charged) = (entry.arrived, entry.charged);
+        Self { arrived, charged, traffic_class: entry.label.traffic_class() }
+    }
 }
 
 impl Paced {

@@ -42,6 +42,8 @@ pub struct Queues {
     /// Whether flow queues choose the first packet of a leaf when the leaf is selected.
     late: bool,
     drops: Drops,
+    /// Whether the packet that joined flow queues last may cost one that waits, or itself.
+    costs: bool,
     /// The limit that some leaves share. Their droppers are called for every packet, so it costs
     /// other leaves nothing.
     shared: Option<Box<Shared>>,
@@ -111,6 +113,7 @@ impl Queues {
             droppers,
             late: false,
             drops: Drops::default(),
+            costs: false,
             shared,
             flow_hash: FlowHash::new(seed),
             segments: BTreeMap::new(),
@@ -172,16 +175,16 @@ impl Queues {
 
     /// Returns the label of an arriving packet of `leaf` with the number of its flow there, and
     /// with the traffic class that it leaves with.
-    #[inline]
+    #[inline(always)]
     pub fn label(&mut self, leaf: LeafId, mut label: Label, (host, flow): (Host, u32)) -> Label {
         let class = label.traffic_class();
-        let flows = self.droppers.of_mut(leaf).flows_mut();
-        let own = flows.and_then(|flows| {
+        let mut own = None;
+        if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
             if flows.washes() && class & !ECN_MASK != 0 {
                 label.rewrite(class & ECN_MASK);
             }
-            flows.assign(host, flow, class)
-        });
+            own = flows.assign(host, flow, class);
+        }
         label.assign(own.unwrap_or_else(|| self.flow_hash.of(flow)));
         label
     }
@@ -198,7 +201,7 @@ impl Queues {
     }
 
     /// Returns the decision of the dropper of `leaf` on `entry`.
-    #[inline]
+    #[inline(always)]
     pub fn admit(&mut self, now: Instant, leaf: LeafId, entry: &Entry) -> Admission {
         let backlog = self.backlog(leaf);
         self.droppers.of_mut(leaf).admit(now, entry.candidate(), backlog)
@@ -226,6 +229,7 @@ impl Queues {
     }
 
     /// Returns the decision of the dropper of `leaf` on its first packet, which is chosen.
+    #[inline(always)]
     pub fn release(&mut self, now: Instant, leaf: LeafId) -> Release {
         let first = self.leaves[leaf.index()].first;
         let backlog = self.backlog(leaf);
@@ -235,6 +239,7 @@ impl Queues {
 
     /// Chooses the first packet of `leaf`, which is backlogged, if its flow queues did not yet.
     /// Returns until when none may leave, if that is so.
+    #[inline(always)]
     pub fn choose_first(&mut self, now: Instant, leaf: LeafId) -> Option<Instant> {
         let flows = self.droppers.of_mut(leaf).flows_mut()?;
         flows.at(now);
@@ -251,6 +256,7 @@ impl Queues {
     }
 
     /// Makes the packet in `slot`, which is in no chain, the first of `leaf`.
+    #[inline]
     fn set_first(&mut self, leaf: LeafId, slot: u32) {
         let chosen = &mut self.slots[slot as usize];
         self.leaves[leaf.index()].first = chosen.entry;
@@ -258,10 +264,16 @@ impl Queues {
     }
 
     /// Notifies the dropper of `leaf` that the last packet left, if it did.
+    #[inline(always)]
     pub fn check_emptied(&mut self, now: Instant, leaf: LeafId) {
         if self.leaves[leaf.index()].packets == 0 {
-            self.droppers.of_mut(leaf).emptied(now);
+            self.emptied(now, leaf);
         }
+    }
+
+    #[inline(never)]
+    fn emptied(&mut self, now: Instant, leaf: LeafId) {
+        self.droppers.of_mut(leaf).emptied(now);
     }
 
     /// Marks the first packet of `leaf`, which is backlogged.
@@ -278,10 +290,22 @@ impl Queues {
 
     /// Appends `entry`, which its dropper accepted, to a store that is not full; returns whether
     /// the leaf was empty.
+    #[inline(always)]
     pub fn push(&mut self, leaf: LeafId, entry: &Entry) -> bool {
         assert!(!self.is_full(), "the store has room");
-        if self.droppers.of(leaf).flows().is_some() {
-            return self.push_to_flow(leaf, entry);
+        if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
+            let slot = free_slot(&mut self.slots, &mut self.free, self.packets_max);
+            let filled = &mut self.slots[slot as usize];
+            self.free = filled.next;
+            *filled = Slot { entry: *entry, next: NONE };
+            flows.join(&mut self.slots, slot);
+            self.costs = flows.may_drop();
+            if flows.reads_segments()
+                && let Some(segment) = self.segments.remove(&entry.handle)
+            {
+                flows.keep_segment(slot, segment);
+            }
+            return self.count_joined(leaf, entry);
         }
         if let Some(shared) = &mut self.shared {
             shared.arrived(leaf, entry.charged());
@@ -303,19 +327,9 @@ impl Queues {
         }
     }
 
-    /// Appends `entry` to its flow in a leaf with flow queues.
-    fn push_to_flow(&mut self, leaf: LeafId, entry: &Entry) -> bool {
-        let Some(flows) = self.droppers.of_mut(leaf).flows_mut() else { return false };
-        let slot = free_slot(&mut self.slots, &mut self.free, self.packets_max);
-        let filled = &mut self.slots[slot as usize];
-        self.free = filled.next;
-        *filled = Slot { entry: *entry, next: NONE };
-        flows.join(&mut self.slots, slot);
-        if flows.reads_segments()
-            && let Some(segment) = self.segments.remove(&entry.handle)
-        {
-            flows.keep_segment(slot, segment);
-        }
+    /// Counts `entry`, which joined the flow queues of `leaf`; returns whether the leaf was empty.
+    #[inline]
+    fn count_joined(&mut self, leaf: LeafId, entry: &Entry) -> bool {
         let state = &mut self.leaves[leaf.index()];
         self.room -= 1;
         state.packets += 1;
@@ -325,16 +339,27 @@ impl Queues {
         }
         // Where the choice is late, this is only what the scheduler takes for the head.
         state.first = *entry;
-        let chosen = flows.choose_early(&mut self.slots);
-        if chosen != NONE {
-            self.set_first(leaf, chosen);
-        }
+        self.choose_early(leaf);
         true
     }
 
-    /// Takes the first packet of `leaf`, which is backlogged, to be sent; returns it and the new
-    /// first one.
-    pub fn send(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
+    /// Chooses the first packet of `leaf`, which has none, unless that is done when the leaf is
+    /// selected.
+    #[inline]
+    fn choose_early(&mut self, leaf: LeafId) {
+        if self.late {
+            return;
+        }
+        let flows = self.droppers.of_mut(leaf).flows_mut();
+        let chosen = flows.map_or(NONE, |flows| flows.choose(&mut self.slots));
+        if chosen != NONE {
+            self.set_first(leaf, chosen);
+        }
+    }
+
+    /// Takes the first packet of `leaf`, which is backlogged, to be sent; returns the new first
+    /// one.
+    pub fn send(&mut self, leaf: LeafId) -> Option<Head> {
         let state = &mut self.leaves[leaf.index()];
         if let Some(shared) = &mut self.shared {
             shared.left(leaf, state.first.charged());
@@ -347,16 +372,15 @@ impl Queues {
         self.take_first(leaf)
     }
 
-    /// As [`Queues::send`]; returns `None` if the dropper of `leaf` must be called first.
+    /// Returns whether the dropper of `leaf` decides when a packet's turn has come.
     #[inline(always)]
-    pub fn send_without_dropper(&mut self, leaf: LeafId) -> Option<(Entry, Option<Head>)> {
-        let is_called = self.leaves[leaf.index()].uncalled == Uncalled::ALWAYS;
-        if is_called { None } else { Some(self.take_first(leaf)) }
+    pub fn calls_dropper(&self, leaf: LeafId) -> bool {
+        self.leaves[leaf.index()].uncalled == Uncalled::ALWAYS
     }
 
-    /// Takes the first packet of `leaf` and counts it as sent.
+    /// As [`Queues::send`], of a leaf whose dropper is not called.
     #[inline(always)]
-    fn take_first(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
+    pub fn take_first(&mut self, leaf: LeafId) -> Option<Head> {
         let state = &mut self.leaves[leaf.index()];
         state.count_sent();
         self.room += 1;
@@ -373,8 +397,11 @@ impl Queues {
     ) -> (Entry, Option<Head>) {
         let waiting = self.leaves[leaf.index()].packets;
         assert!(position < waiting, "only a packet that waits is dropped");
-        let (entry, first) =
-            if position == 0 { self.pop(leaf) } else { self.take_behind(leaf, position) };
+        let (entry, first) = if position == 0 {
+            (self.leaves[leaf.index()].first, self.pop(leaf))
+        } else {
+            self.take_behind(leaf, position)
+        };
         self.drops.count(self.leaves.len(), leaf, reason, entry.charged());
         if let Some(shared) = &mut self.shared {
             shared.left(leaf, entry.charged());
@@ -389,7 +416,13 @@ impl Queues {
     }
 
     /// Returns a packet of `leaf` to drop, if its flow queues hold more than their limit.
+    #[inline(always)]
     pub fn surplus(&mut self, leaf: LeafId) -> Option<Surplus> {
+        if self.costs { self.find_surplus(leaf) } else { None }
+    }
+
+    #[inline(never)]
+    fn find_surplus(&mut self, leaf: LeafId) -> Option<Surplus> {
         let flows = self.droppers.of_mut(leaf).flows_mut()?;
         let surplus = flows.surplus()?;
         if surplus == Surplus::First && !flows.is_chosen() {
@@ -425,7 +458,13 @@ impl Queues {
 
     /// Drops the waiting packet of `leaf` that the one makes redundant which just joined it, if
     /// it does; returns it.
+    #[inline(always)]
     pub fn drop_redundant(&mut self, leaf: LeafId) -> Option<Entry> {
+        if self.costs { self.find_redundant(leaf) } else { None }
+    }
+
+    #[inline(never)]
+    fn find_redundant(&mut self, leaf: LeafId) -> Option<Entry> {
         let flows = self.droppers.of_mut(leaf).flows_mut()?;
         let slot = flows.take_redundant(&mut self.slots)?;
         Some(self.free_dropped(leaf, slot, DropReason::Redundant))
@@ -444,7 +483,7 @@ impl Queues {
         entry
     }
 
-    fn pop(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
+    fn pop(&mut self, leaf: LeafId) -> Option<Head> {
         let state = &mut self.leaves[leaf.index()];
         if let Some(flows) = self.droppers.of_mut(leaf).flows_mut() {
             flows.dropped_first(state.first.charged);
@@ -454,23 +493,18 @@ impl Queues {
         state.pop(&mut self.slots, &mut self.free)
     }
 
-    /// Removes the first packet of `leaf`, which its flow queues count no more; returns it and what
-    /// the scheduler takes for the head. That is the packet that left, if the next one is chosen
-    /// later.
-    fn pop_from_flow(&mut self, leaf: LeafId) -> (Entry, Option<Head>) {
+    /// Removes the first packet of `leaf`, which its flow queues count no more; returns what the
+    /// scheduler takes for the head. That is the packet that left, if the next one is chosen later.
+    #[inline(always)]
+    fn pop_from_flow(&mut self, leaf: LeafId) -> Option<Head> {
         let state = &mut self.leaves[leaf.index()];
-        let entry = state.first;
         assert!(state.packets > 0, "only a backlogged leaf sends");
         self.room += 1;
         state.packets -= 1;
-        state.bytes -= u64::from(entry.charged);
+        state.bytes -= u64::from(state.first.charged);
         debug_assert!(state.packets > 0 || state.bytes == 0, "an empty leaf holds no bytes");
-        let flows = self.droppers.of_mut(leaf).flows_mut();
-        let next = flows.map_or(NONE, |flows| flows.choose_early(&mut self.slots));
-        if next != NONE {
-            self.set_first(leaf, next);
-        }
-        (entry, self.head(leaf))
+        self.choose_early(leaf);
+        self.head(leaf)
     }
 
     /// Takes the packet at `position`, which is not 0, out of the chain of `leaf`.
@@ -506,6 +540,7 @@ impl Queues {
 
     /// Returns the leaf that must drop its first packet, if the leaves with a shared limit exceed
     /// it.
+    #[inline]
     pub fn victim(&mut self) -> Option<LeafId> {
         self.shared.as_mut()?.victim()
     }
@@ -523,6 +558,7 @@ impl Queues {
     }
 
     /// Returns the first packet of `leaf`; meaningless while none waits.
+    #[inline(always)]
     pub fn first(&self, leaf: LeafId) -> Entry {
         self.leaves[leaf.index()].first
     }
@@ -721,6 +757,8 @@ impl State for Queues {
             droppers,
             late: _,
             drops,
+            // Until the limits are enforced.
+            costs: _,
             shared,
             flow_hash: _,
             segments: _,
@@ -877,23 +915,22 @@ impl Leaf {
         self.sent_bytes += u64::from(self.first.charged);
     }
 
-    /// Removes the first packet; returns it and the new first one. Its slot joins the `free` ones.
+    /// Removes the first packet; returns the new first one, whose slot joins the `free` ones.
     #[inline(always)]
-    fn pop(&mut self, slots: &mut [Slot], free: &mut u32) -> (Entry, Option<Head>) {
+    fn pop(&mut self, slots: &mut [Slot], free: &mut u32) -> Option<Head> {
         assert!(self.packets > 0, "only a backlogged leaf sends");
-        let entry = self.first;
         self.packets -= 1;
-        self.bytes -= u64::from(entry.charged);
+        self.bytes -= u64::from(self.first.charged);
         if self.packets == 0 {
             debug_assert_eq!(self.bytes, 0, "an empty leaf holds no bytes");
-            return (entry, None);
+            return None;
         }
         let slot = self.second;
         let behind = &mut slots[slot as usize];
         self.first = behind.entry;
         self.second = core::mem::replace(&mut behind.next, *free);
         *free = slot;
-        (entry, Some(behind.entry.head()))
+        Some(behind.entry.head())
     }
 
     const EMPTY: Leaf = Leaf {
@@ -996,7 +1033,7 @@ mod tests {
                     queue.push_back(entry);
                 }
                 3 | 4 if !queue.is_empty() => {
-                    let (entry, next) = queues.send(leaf);
+                    let (entry, next) = (queues.first(leaf), queues.send(leaf));
                     assert_eq!(Some(entry), queue.pop_front());
                     assert_eq!(next, queue.front().map(Entry::head));
                 }

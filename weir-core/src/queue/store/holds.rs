@@ -45,11 +45,12 @@ impl Holds {
 impl Queues {
     /// Returns until when no packet of `leaf` may leave, where its flow queues choose early and
     /// chose none.
-    #[inline]
+    #[inline(always)]
     pub fn unready_until(&self, leaf: LeafId) -> Option<Instant> {
-        let flows = self.droppers.of(leaf).flows()?;
-        let is_empty = self.leaves[leaf.index()].packets == 0;
-        if is_empty || !flows.chooses_early() { None } else { flows.not_before() }
+        if self.late || self.leaves[leaf.index()].packets == 0 {
+            return None;
+        }
+        self.droppers.of(leaf).flows()?.not_before()
     }
 
     /// Holds `leaf`, which is backlogged and of which the scheduler was told that it is empty.

@@ -74,6 +74,8 @@ pub(super) struct Tins {
     /// For each tin those of sparse, bulk and decaying flows.
     lists: LinkedLists,
     ranks: Ranks,
+    /// The tins with flows in their lists of sparse and of bulk flows, a bit each.
+    busy: u8,
     /// The tin that sent last.
     current: usize,
     /// The instant of the last arrival or departure.
@@ -151,8 +153,14 @@ impl LateTins {
     }
 
     /// Makes the tables if there are none yet.
+    #[inline(always)]
     pub(super) fn tables(&mut self) -> &mut Tins {
-        self.made.get_or_insert_with(|| Box::new(Tins::new(self.plan)))
+        let plan = &self.plan;
+        self.made.get_or_insert_with(
+            #[cold]
+            #[inline(never)]
+            || Box::new(Tins::new(*plan)),
+        )
     }
 
     /// Asks the tables something; those that were not made yet are as new ones.
@@ -177,6 +185,7 @@ impl Tins {
             members: Vec::new(),
             lists: LinkedLists::new(tins * LISTS),
             ranks: Ranks::default(),
+            busy: 0,
             current: 0,
             now: Instant::ZERO,
             goes_on: 0,
@@ -284,32 +293,35 @@ impl Tins {
     fn gain_in_parts(&self, flow: u32) -> i64 {
         let member = &self.members[flow as usize];
         let tin = &self.tins[usize::from(member.tin)];
-        let tables = tin.sides.iter().zip(&member.hosts).take(self.plan.sides());
-        let load = tables.map(|(table, &place)| table.get(place).flows).max().unwrap_or(1);
-        tin.quantum * (0xffff / i64::from(load.max(1)))
+        // A side that does not count has an empty table.
+        let [one, other] = &tin.sides;
+        let load = one.get(member.hosts[0]).flows.max(other.get(member.hosts[1]).flows);
+        tin.quantum * i64::from(PARTS[load as usize])
     }
 
     /// Records that a packet joined the chain of `flow` now.
     pub(super) fn join(&mut self, flow: u32, charged: u32, bytes: u64) {
         self.ranks.rise(flow, bytes);
+        self.buffered += buffer(charged);
         if flow == 0 {
-            return self.put_back(flow, charged);
+            return;
         }
-        let member = self.members[flow as usize];
+        let member = &mut self.members[flow as usize];
+        let list = usize::from(member.tin) * LISTS;
         let tin = &mut self.tins[usize::from(member.tin)];
         if tin.packets == 0 {
             tin.next = tin.next.max(self.now);
         }
-        self.put_back(flow, charged);
-        let list = usize::from(member.tin) * LISTS;
-        match self.lists.list_of(flow).map(|list| list % LISTS) {
+        tin.packets += 1;
+        match self.lists.list_of(flow).map(|own| own - list) {
             None | Some(DECAYING) => {
+                tin.busy += 1;
+                self.busy |= 1 << (list / LISTS);
                 self.lists.move_to(list + SPARSE, flow);
-                self.tins[usize::from(member.tin)].busy += 1;
                 self.members[flow as usize].deficit = self.gain(flow);
             }
             Some(BULK) if member.waits => {
-                self.members[flow as usize].waits = false;
+                member.waits = false;
                 self.count_for_hosts(flow, true);
             }
             Some(_) => {}
@@ -360,7 +372,7 @@ impl Tins {
             self.current = self.first_by_rate()?;
             return Some(());
         }
-        if self.tins.iter().all(|tin| tin.busy == 0) {
+        if self.busy == 0 {
             return None;
         }
         // Terminates: after two rounds each busy tin is skipped to its last quantum of debt.
@@ -395,13 +407,16 @@ impl Tins {
     /// Returns the last of the tins that are within their parts of the rate, or that which will be
     /// first; `None` if none has a flow.
     fn first_by_rate(&self) -> Option<usize> {
-        let mut best: Option<(usize, Instant)> = None;
-        for (number, tin) in self.tins.iter().enumerate().filter(|row| row.1.busy > 0) {
-            if tin.next <= self.now || best.is_none_or(|best| tin.next <= best.1) {
-                best = Some((number, tin.next));
+        if self.busy.is_power_of_two() {
+            return Some(self.busy.trailing_zeros() as usize);
+        }
+        let (mut first, mut earliest) = (None, Instant::MAX);
+        for (number, tin) in self.tins.iter().enumerate() {
+            if tin.busy > 0 && (tin.next <= self.now || tin.next <= earliest) {
+                (first, earliest) = (Some(number), tin.next);
             }
         }
-        best.map(|best| best.0)
+        first
     }
 
     /// Returns the flow of `tin` whose turn it is; `None` if the first one was found empty.
@@ -415,13 +430,12 @@ impl Tins {
         let mut passed = 0;
         loop {
             let looks = core::mem::take(looks_at_decaying);
-            let decaying = self.lists.first(list + DECAYING).filter(|_| looks);
-            let flow = decaying
-                .or_else(|| self.lists.first(list + SPARSE))
-                .or_else(|| self.lists.first(list + BULK))?;
+            let first = |kind: usize| Some((self.lists.first(list + kind)?, kind));
+            let decaying = if looks { first(DECAYING) } else { None };
+            let (flow, kind) = decaying.or_else(|| first(SPARSE)).or_else(|| first(BULK))?;
             let is_empty = flows[flow as usize].head == NONE;
             if self.members[flow as usize].deficit <= 0 {
-                self.renew(flow, is_empty);
+                self.renew((tin, kind), flow, is_empty);
                 passed += 1;
                 if passed > self.tins[tin].busy {
                     self.skip_rounds(tin);
@@ -432,18 +446,21 @@ impl Tins {
             if !is_empty {
                 return Some(flow);
             }
-            self.found_empty(flow);
+            self.found_empty((tin, kind), flow);
             return None;
         }
     }
 
-    /// Gives `flow`, which used up its quantum, another one, and the last place.
-    fn renew(&mut self, flow: u32, is_empty: bool) {
-        let list = self.lists.list_of(flow).map_or(BULK, |list| list % LISTS);
-        let tin = usize::from(self.members[flow as usize].tin);
-        self.tins[tin].busy += u32::from(list == DECAYING);
-        self.lists.move_to(tin * LISTS + BULK, flow);
-        if list != BULK {
+    /// Gives `flow`, the first of its list, which used up its quantum, another one, and the last
+    /// place of the bulk flows.
+    #[inline]
+    fn renew(&mut self, (tin, kind): (usize, usize), flow: u32, is_empty: bool) {
+        if kind == BULK {
+            self.lists.rotate(tin * LISTS + BULK);
+        } else {
+            self.tins[tin].busy += u32::from(kind == DECAYING);
+            self.busy |= 1 << tin;
+            self.lists.move_to(tin * LISTS + BULK, flow);
             self.members[flow as usize].waits = is_empty;
             if !is_empty {
                 self.count_for_hosts(flow, true);
@@ -476,15 +493,19 @@ impl Tins {
         }
     }
 
-    /// Takes `flow`, whose turn it is but which has no packet, out of the turns.
-    fn found_empty(&mut self, flow: u32) {
+    /// Takes `flow`, the first of its list, whose turn it is but which has no packet, out of the
+    /// turns.
+    fn found_empty(&mut self, (tin, kind): (usize, usize), flow: u32) {
         let member = &mut self.members[flow as usize];
-        let tin = usize::from(member.tin);
         member.cobalt.found_empty(&self.tins[tin].terms, self.now);
         let rests = member.cobalt.is_at_rest(self.now);
+        let decaying = tin * LISTS + DECAYING;
+        if kind == DECAYING && !rests {
+            return self.lists.rotate(decaying);
+        }
         self.leave(flow);
         if !rests {
-            self.lists.move_to(tin * LISTS + DECAYING, flow);
+            self.lists.move_to(decaying, flow);
         }
     }
 
@@ -495,7 +516,11 @@ impl Tins {
             self.count_for_hosts(flow, false);
         }
         self.members[flow as usize].waits = false;
-        self.tins[list / LISTS].busy -= u32::from(list % LISTS != DECAYING);
+        let tin = &mut self.tins[list / LISTS];
+        tin.busy -= u32::from(list % LISTS != DECAYING);
+        if tin.busy == 0 {
+            self.busy &= !(1 << (list / LISTS));
+        }
         self.lists.remove(flow);
     }
 
@@ -613,6 +638,7 @@ impl Tins {
 
     /// Counts the flows of tins and hosts anew, by the lists.
     fn recount(&mut self) {
+        self.busy = 0;
         for tin in &mut self.tins {
             tin.busy = 0;
             tin.sides.iter_mut().for_each(|table| table.for_each(|busy| busy.flows = 0));
@@ -620,7 +646,10 @@ impl Tins {
         for flow in 1..self.members.len() as u32 {
             let Some(list) = self.lists.list_of(flow) else { continue };
             let tin = &mut self.tins[list / LISTS];
-            tin.busy += u32::from(list % LISTS != DECAYING);
+            if list % LISTS != DECAYING {
+                tin.busy += 1;
+                self.busy |= 1 << (list / LISTS);
+            }
             if self.is_counted(flow) {
                 self.count_for_hosts(flow, true);
             }
@@ -637,6 +666,7 @@ impl State for Tins {
             members,
             lists,
             ranks: _,
+            busy: _,
             current,
             now,
             goes_on,
@@ -780,12 +810,23 @@ const QUANTUM_MIN: u64 = 300;
 const QUANTUM_MAX: u64 = 1514;
 /// Gains are computed in parts of 2^16 bytes.
 const GAIN_SHIFT: u32 = 16;
+/// By the number of busy flows of a host, the part of a quantum that each of them has.
+const PARTS: [u16; PLACES + 1] = {
+    let mut parts = [u16::MAX; PLACES + 1];
+    let mut load = 1;
+    while load <= PLACES {
+        parts[load] = u16::MAX / load as u16;
+        load += 1;
+    }
+    parts
+};
 /// The deficits that a run may reach.
 const DEFICITS: core::ops::Range<i64> = -(1 << 40)..1 << 40;
 /// No leaf has this number, so no other dropper draws from this stream.
 const STREAM: u64 = u64::MAX - 1;
 /// The lists of a tin: sparse flows, bulk flows, decaying flows.
 const LISTS: usize = 3;
+const _: () = assert!(codes::TINS_MAX <= u8::BITS as usize, "each tin has a bit");
 const SPARSE: usize = 0;
 const BULK: usize = 1;
 const DECAYING: usize = 2;
