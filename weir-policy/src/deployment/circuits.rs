@@ -272,9 +272,9 @@ fn seats(
     policy: &Policy,
     rows: &[CircuitRow<'_>],
 ) -> Result<(Vec<Seating>, Vec<String>), String> {
-    let tables = rows.iter().map(|row| template.fill(row, "")).collect::<Result<String, _>>()?;
+    let tables = template.fill_all(&rows.iter().map(|row| (*row, "")).collect::<Vec<_>>())?;
     let request = JoinRequest { remove: &[], tables: &tables, name: &template.name };
-    let outcome = policy.seat(&request);
+    let outcome = policy.seat_without_text(&request);
     let of = |severity| outcome.findings.iter().filter(move |one| one.severity == severity);
     if let Some(error) = of(codes::Severity::Error).next() {
         return Err(error.message.clone());

@@ -6,7 +6,7 @@ use super::{Subject, about};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use crate::policy::class::ClassDraft;
-use weir_core::classify::Rule;
+use std::collections::BTreeSet;
 use weir_core::packet::Ecn;
 use weir_core::parameter::Value;
 use weir_core::queue::DROPPERS;
@@ -20,12 +20,13 @@ pub(super) static CODE: Code = Code {
 
 /// Reports each leaf to which a rule sends ECT(1), and whose dropper marks but knows no L4S.
 pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
-    for (leaf, class) in subject.leaves() {
-        let wants = |rule: &Rule| rule.leaf.index() == leaf && rule.matches.ecn == Some(Ecn::Ect1);
+    let ect1 = subject.rules.iter().filter(|rule| rule.matches.ecn == Some(Ecn::Ect1));
+    let wanting: BTreeSet<_> = ect1.map(|rule| rule.leaf.index()).collect();
+    for (_, class) in subject.leaves().filter(|(leaf, _)| wanting.contains(leaf)) {
         let Some(dropper) = DROPPERS.iter().find(|row| row.keyword == class.queue.dropper) else {
             continue;
         };
-        if !marks(class) || !subject.rules.iter().any(wants) {
+        if !marks(class) {
             continue;
         }
         let message = format!(

@@ -5,6 +5,7 @@ use super::{Subject, about, set};
 use crate::codes::{Code, Severity};
 use crate::finding::Report;
 use crate::policy::class::ClassDraft;
+use std::collections::BTreeSet;
 use weir_core::classify::{Match, Rule};
 use weir_core::ids::LeafId;
 use weir_core::parameter::Parameter;
@@ -30,9 +31,10 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
     else {
         return;
     };
+    let marked = by_mark(subject.rules);
     for (leaf, class) in subject.leaves() {
         let goes_first = first < last && rank(leaf) == Some(first);
-        if !goes_first || is_guarded(class) || !by_mark(subject.rules, LeafId(leaf as u32)) {
+        if !goes_first || is_guarded(class) || !marked.contains(&LeafId(leaf as u32)) {
             continue;
         }
         let message = "it goes before others, and packets choose it by their DSCP alone: 1 sender \
@@ -59,14 +61,17 @@ fn is_guarded(class: &ClassDraft<'_>) -> bool {
         || class.demand.demand.arrival.is_some()
 }
 
-/// Returns whether a leaf has rules, and all of them test the DSCP alone.
-fn by_mark(rules: &[Rule], leaf: LeafId) -> bool {
-    let mut own = rules.iter().filter(|rule| rule.target().leaf == leaf).peekable();
+/// Returns the leaves that have rules, all of which test the DSCP alone.
+fn by_mark(rules: &[Rule]) -> BTreeSet<LeafId> {
     let alone = |rule: &Rule| {
-        let rest = Match { dscps: Vec::new(), ..rule.matches.clone() };
-        !rule.matches.dscps.is_empty() && rest == Match::default() && rule.target().meter.is_none()
+        let rest = |own: &Match| Match { dscps: Vec::new(), ..own.clone() } == Match::default();
+        let own = &rule.matches;
+        !own.dscps.is_empty() && rest(own) && rule.target().meter.is_none()
     };
-    own.peek().is_some() && own.all(alone)
+    let (marked, others): (Vec<_>, Vec<_>) = rules.iter().partition(|rule| alone(rule));
+    let leaves = |rules: Vec<&Rule>| rules.iter().map(|rule| rule.target().leaf).collect();
+    let (marked, others): (BTreeSet<_>, BTreeSet<_>) = (leaves(marked), leaves(others));
+    &marked - &others
 }
 
 /// The trap, and its cure.

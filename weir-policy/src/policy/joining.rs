@@ -20,6 +20,8 @@ pub struct Joining {
     /// Finds rules of the file that cover another one.
     fixed: Covers,
     joined: JoinedCovers,
+    /// The classes of the file, by their names.
+    of_file: Vec<ClassId>,
     /// The leaves of classes at places.
     names: BTreeMap<String, LeafId>,
     /// Whether the scheduler's classes have rates.
@@ -42,9 +44,17 @@ impl Joining {
     pub(super) fn of(policy: &Policy) -> Self {
         let tree = &policy.link.tree;
         let entry = sched::find(policy.link.scheduler).expect("the policy was read");
+        // Places are the last classes of the tree.
+        let count = match policy.has_places() {
+            true => tree.class_of(policy.first_place).index(),
+            false => tree.classes().len(),
+        };
+        let mut of_file: Vec<_> = tree.classes().take(count).map(|(id, _)| id).collect();
+        of_file.sort_by_key(|id| &tree.class(*id).name);
         let mut joining = Self {
             fixed: Covers::of(&policy.rules),
             joined: JoinedCovers::default(),
+            of_file,
             names: BTreeMap::new(),
             is_rated: class::has_rate(entry.descriptor),
             sums: BTreeMap::new(),
@@ -60,6 +70,14 @@ impl Joining {
             joining.promise(tree, class);
         }
         joining
+    }
+
+    /// Returns the class of this name, of the file or at a place.
+    pub(super) fn class(&self, tree: &Tree, name: &str) -> Option<ClassId> {
+        let name_of = |id: &ClassId| tree.class(*id).name.as_str();
+        let found = self.of_file.binary_search_by_key(&name, name_of);
+        let of_file = found.ok().map(|at| self.of_file[at]);
+        of_file.or_else(|| self.leaf(name).map(|leaf| tree.class_of(leaf)))
     }
 
     /// Returns the leaf of a class at a place.

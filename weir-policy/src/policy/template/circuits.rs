@@ -71,17 +71,33 @@ impl CircuitTemplate {
     /// When the row lacks what the template needs, or names a plan that is not declared; the text
     /// says what to do.
     pub fn fill(&self, row: &CircuitRow<'_>, note: &str) -> Result<String, String> {
-        let text = format!("{}list = [{}]\n", self.text, Value::InlineTable(row.table()));
+        self.fill_all(&[(*row, note)])
+    }
+
+    /// Returns the tables of the classes of circuits, each with its note. The template is read
+    /// once for all of them, and takes longer to read than a row.
+    ///
+    /// # Errors
+    /// As [`CircuitTemplate::fill`], of the first row that is wrong.
+    pub fn fill_all(&self, rows: &[(CircuitRow<'_>, &str)]) -> Result<String, String> {
+        let tables = rows.iter().map(|(row, _)| Value::InlineTable(row.table()));
+        let list: toml_edit::Array = tables.collect();
+        let text = format!("{}list = {list}\n", self.text);
         let outcome = Document::new(&self.name, text.as_bytes()).read(|top, report| {
             let section = Section::read(top, report);
-            let (made, _) = section.make(&[], &[], report);
-            let (_, class) = made.into_iter().next()?;
-            let Value::InlineTable(class) = edit(class.get_ref()) else { return None };
-            let mut class = class.into_table();
-            if !note.is_empty() {
-                class.insert("note", toml_edit::value(note));
-            }
-            Some(text_of_class(&circuit_class(row.id), class))
+            let (mut made, _) = section.make(&[], &[], report);
+            let mut table = |(row, note): &(CircuitRow<'_>, &str)| {
+                let name = circuit_class(row.id);
+                let Value::InlineTable(class) = edit(made.remove(name.as_str())?.get_ref()) else {
+                    return None;
+                };
+                let mut class = class.into_table();
+                if !note.is_empty() {
+                    class.insert("note", toml_edit::value(*note));
+                }
+                Some(text_of_class(&name, class))
+            };
+            rows.iter().map(&mut table).collect::<Option<String>>()
         });
         let error = outcome.findings.iter().find(|one| one.severity == Severity::Error);
         match (outcome.plan, error) {
