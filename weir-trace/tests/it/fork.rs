@@ -116,8 +116,9 @@ fn a_fork_sees_the_acknowledgements_that_a_filter_drops() {
         )
     };
     let record = |filter: &str| {
-        let recording = Recording::new(&text(filter), 7).expect("a sound policy");
-        recording.of_acknowledgements().run(120, None)
+        let mut recording = Recording::new(&text(filter), 7).expect("a sound policy");
+        recording.acknowledges = true;
+        recording.run(120, None)
     };
     let (plain, filtered) = (record("none"), record("spare"));
     let set = |value: &'static str| [("class.a.queue.ack_filter", value)];

@@ -26,8 +26,8 @@ pub struct Recording {
     random: Random,
     now: u64,
     handle: u32,
-    /// Whether all frames are acknowledgements of some connections.
-    acknowledges: bool,
+    /// Whether all frames are acknowledgements of some connections, without data.
+    pub acknowledges: bool,
 }
 
 const SOJOURN: Duration = Duration::from_millis(30);
@@ -58,11 +58,6 @@ impl Recording {
             handle: 0,
             acknowledges: false,
         })
-    }
-
-    /// As it is, but of acknowledgements without data.
-    pub fn of_acknowledgements(self) -> Self {
-        Self { acknowledges: true, ..self }
     }
 
     /// As it is, but recorded from its first checkpoint on.
