@@ -15,11 +15,16 @@
 //! (user, system, interrupts), over the frames that arrived: generator, forwarder and the kernel of
 //! the receiver, without the polling in vain. It is the fair figure, since a second processor also
 //! costs. Other work on the machine counts too, so [`Report::other_work`] says how much there was.
+//!
+//! A bridge with workers has more threads than a small machine has processors beside the sender.
+//! So each thread's own time for a frame is measured as well: where each has a processor, the
+//! slowest bounds the rate, and [`Row::most_kpps`] is that bound.
 
 use super::figure::Figure;
 use super::{median, yardstick};
 use crate::rig::{self, Htb};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::process::Command;
@@ -97,6 +102,12 @@ pub struct Row {
     pub processor_micros: f64,
     /// The time that the loop worked for a frame, in µs; 0 for the kernel's bridge.
     pub busy_micros: f64,
+    /// The processor time for a frame of the worker that needs most, in µs; 0 without workers.
+    /// Where there are processors enough they poll, and that counts, too.
+    pub worker_micros: f64,
+    /// Frames per second, in thousands, at which the slowest thread of Weir is full; 0 for the
+    /// kernel's bridge.
+    pub most_kpps: f64,
     /// The goal of the ratio, if there is one.
     pub goal: Option<f64>,
     /// Why it was not measured.
@@ -119,6 +130,7 @@ struct Sample {
     offered_kpps: f64,
     processor_micros: f64,
     busy_micros: f64,
+    worker_micros: f64,
 }
 
 /// Measures every forwarder; `progress` receives the measurement that begins, the number done and
@@ -193,7 +205,35 @@ pub fn figures(report: &Report) -> Vec<Figure> {
         let what = format!("{what}, htb, {KERNEL_CLASSES} classes");
         Some(Figure::at_most(what, goal, micros(Some("afxdp"))? / micros(other)?))
     };
-    report.rows.iter().filter_map(figure).chain(costs.into_iter().filter_map(cost)).collect()
+    let costs = costs.into_iter().filter_map(cost);
+    report.rows.iter().filter_map(figure).chain(costs).chain(worker_figures(report)).collect()
+}
+
+/// Returns what workers are to gain and may cost, beside one thread in the same run.
+fn worker_figures(report: &Report) -> Vec<Figure> {
+    let is_worked = |row: &&Row| row.not_measured.is_none() && row.worker_micros > 0.0;
+    let mut figures = Vec::new();
+    for row in report.rows.iter().filter(is_worked).filter(|row| row.classes == GOALS[0].0) {
+        let Some(scheduler) = row.scheduler.as_deref() else { continue };
+        let what = |what: &str| format!("{}: {what}", row.forwarder);
+        if GOAL_LOOP_SCHEDULERS.contains(&scheduler) {
+            figures.push(Figure::at_most(what("us of the loop"), GOAL_LOOP, row.busy_micros));
+        }
+        let is_alone = |other: &&Row| {
+            let same = (&other.port, &other.scheduler, other.classes);
+            other.worker_micros == 0.0 && same == (&row.port, &row.scheduler, row.classes)
+        };
+        if scheduler == "htb"
+            && let Some(alone) = report.rows.iter().find(is_alone)
+        {
+            let gain = row.most_kpps / alone.most_kpps;
+            figures.push(Figure::at_least(what("most frames, to one thread"), GOAL_GAIN, gain));
+            let cost = row.processor_micros / alone.processor_micros;
+            let cost_of = what("processor time, to one thread");
+            figures.push(Figure::at_most(cost_of, GOAL_WORKERS, cost));
+        }
+    }
+    figures
 }
 
 /// Every kind of port begins with `fifo`, with which the others are compared.
@@ -226,6 +266,14 @@ impl Sample {
             processor_micros: self.processor_micros - micros(status.polling_ns),
             busy_micros: micros(status.busy_ns),
             ..self
+        }
+    }
+
+    /// The rate, in thousands of frames a second, at which the slowest thread is full.
+    fn most_kpps(&self) -> f64 {
+        match self.busy_micros.max(self.worker_micros) {
+            0.0 => 0.0,
+            slowest => 1e3 / slowest,
         }
     }
 
@@ -268,6 +316,8 @@ fn row(forwarder: &Forwarder, rounds: &[Result<Sample, String>], fifo: &[Sample]
         ratio,
         processor_micros: middle(&|sample| sample.processor_micros),
         busy_micros: middle(&|sample| sample.busy_micros),
+        worker_micros: middle(&|sample| sample.worker_micros),
+        most_kpps: middle(&Sample::most_kpps),
         goal: forwarder.goal(),
         not_measured,
     }
@@ -456,12 +506,16 @@ fn drive(testbed: &Testbed, ports: usize, duration: Duration) -> Result<Sample, 
 fn watch(duration: Duration) -> Result<Sample, SystemError> {
     thread::sleep(WARMUP);
     let (from, frames, busy) = (monotonic_ns(), rig::received_frames()?, busy_micros()?);
+    let workers = workers_ns();
     thread::sleep(duration);
     let (until, more, busier) = (monotonic_ns(), rig::received_frames()?, busy_micros()?);
     let received = (more - frames) as f64;
+    let worked = |(worker, ns): (&String, &u64)| ns - workers.get(worker).unwrap_or(ns);
+    let slowest = workers_ns().iter().map(worked).max().unwrap_or(0);
     Ok(Sample {
         kpps: received * 1e6 / (until - from) as f64,
         processor_micros: (busier - busy) / received.max(1.0),
+        worker_micros: slowest as f64 / 1e3 / received.max(1.0),
         ..Sample::default()
     })
 }
@@ -505,6 +559,18 @@ fn busy_micros() -> Result<f64, SystemError> {
     Ok(ticks as f64 * TICK_MICROS)
 }
 
+/// The processor time of each worker of this process, in ns, by its thread (proc(5), `schedstat`).
+fn workers_ns() -> BTreeMap<String, u64> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let time = |thread: std::fs::DirEntry| {
+        let read = |file| std::fs::read_to_string(thread.path().join(file)).ok();
+        read("comm").filter(|name| name.starts_with("worker-"))?;
+        let ns = read("schedstat")?.split(' ').next()?.parse().ok()?;
+        Some((thread.file_name().to_string_lossy().into_owned(), ns))
+    };
+    threads.filter_map(time).collect()
+}
+
 /// User, nice, system, interrupts and soft interrupts of the first line: neither idle nor stolen.
 fn busy_ticks(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
@@ -520,6 +586,13 @@ const GOALS: [(usize, f64); 2] = [(100, 0.95), (10_000, 0.88)];
 /// The greatest ratio of processor times: AF_XDP to AF_PACKET, and to the kernel's bridge.
 const GOAL_AFXDP: f64 = 0.8;
 const GOAL_KERNEL: f64 = 1.0;
+/// The most that the loop may work for a frame beside workers, in µs, with these schedulers.
+const GOAL_LOOP: f64 = 0.25;
+const GOAL_LOOP_SCHEDULERS: [&str; 3] = ["htb", "cbq", "drr"];
+/// With workers to one thread: the least rate at which the slowest thread is full, and the greatest
+/// processor time of all together.
+const GOAL_GAIN: f64 = 1.3;
+const GOAL_WORKERS: f64 = 1.1;
 const GOAL_SCHEDULERS: [&str; 3] = ["htb", "cbq", "hfsc"];
 /// Classes of the kernel's HTB.
 const KERNEL_CLASSES: usize = 100;
@@ -571,6 +644,9 @@ mod tests {
         let rounds = [sample(90.0, 1.0), sample(190.0, 2.0), sample(50.0, 0.5)];
         let made = row(&forwarder, &rounds.map(Ok), &fifo);
         assert_eq!((made.kpps, made.ratio, made.goal), (90.0, 0.95, Some(0.95)));
+        assert_eq!((made.worker_micros, made.most_kpps), (0.0, 1e3));
+        let worked = Sample { worker_micros: 2.5, ..sample(90.0, 0.5) };
+        assert_eq!(row(&forwarder, &[Ok(worked)], &fifo[..1]).most_kpps, 400.0);
         let kernel = Forwarder::Kernel { classes: 0, steered: false };
         assert_eq!(row(&kernel, &[Ok(sample(2.0, 0.0))], &fifo).ratio, 2.0);
         let refused = row(&forwarder, &[Err("no module".to_owned())], &fifo);

@@ -57,13 +57,15 @@ fn spoken(time: Duration) -> String {
 fn text(report: &Report) -> String {
     let [forwarder, to] = ["forwarder".to_owned(), format!("to {}", yardstick())];
     let mut text =
-        format!("{forwarder:<46} {:>8} {:>9} {to:>8}  busy us  us/frame\n", "kpps", "offered");
+        format!("{forwarder:<46} {:>8} {:>9} {to:>8} {BUSY}  us/frame\n", "kpps", "offered");
     for row in &report.rows {
         text += &line(row);
     }
     let Report { processors, other_work, .. } = report;
     text + &format!(
-        "{to}: rates while the loop works; busy us: what it works for a frame\n\
+        "{to}: rates while the loop works; busy us: what it works for a frame; worker us: what \
+         the busiest worker does\n\
+         at most: kpps at which the slower of both is full, if each thread has a processor\n\
          us/frame: processor time of all {processors} processors (/proc/stat) for a frame that \
          arrived, without what the loop polls in vain\n\
          other work just before: {other_work:.2} of {processors} processors; ratios repeat on a \
@@ -71,13 +73,17 @@ fn text(report: &Report) -> String {
     )
 }
 
+/// The columns of the times of Weir's threads.
+const BUSY: &str = " busy us  worker us  at most";
+
 fn line(row: &Row) -> String {
     let Row { forwarder, kpps, offered_kpps, ratio, busy_micros, processor_micros, .. } = row;
+    let Row { worker_micros, most_kpps, .. } = row;
     match &row.not_measured {
         Some(why) => format!("{forwarder:<46} not measured: {why}\n"),
         None => format!(
             "{forwarder:<46} {kpps:>8.1} {offered_kpps:>9.1} {ratio:>8.3} {busy_micros:>8.2} \
-             {processor_micros:>9.2}\n"
+             {worker_micros:>10.2} {most_kpps:>8.0} {processor_micros:>9.2}\n"
         ),
     }
 }
