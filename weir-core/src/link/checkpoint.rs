@@ -27,6 +27,7 @@ impl<S: Discipline> Link<S> {
             explainer,
             retired,
             leaving,
+            arrivals,
             looked_at,
             plan,
         } = self;
@@ -44,6 +45,9 @@ impl<S: Discipline> Link<S> {
             retired.save(to);
             leaving.save(to);
             looked_at.save(to);
+            if let Some(arrivals) = arrivals {
+                arrivals.save(to);
+            }
             explainer.is_some().save(to);
             if let Some(explainer) = explainer {
                 explainer.save(to);
@@ -68,6 +72,9 @@ impl<S: Discipline> Link<S> {
         self.retired.load(from)?;
         self.leaving.load(from)?;
         self.looked_at.load(from)?;
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.load(from)?;
+        }
         let mut explains = false;
         explains.load(from)?;
         let explainer = || Box::new(Explainer::new(self.queues.leaf_count(), self.now));
