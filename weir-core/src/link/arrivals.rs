@@ -38,7 +38,7 @@ impl ArrivalRate {
     /// now on if it ends a window.
     pub(super) fn arrive(&mut self, now: Instant, length: u32) -> Option<Rate> {
         if !self.has_begun {
-            // In the kernel the pause before the first packet, and the window, begin with the machine.
+            // In the kernel that pause, and the window, begin with the machine.
             let pause = average(0, PAUSE_MAX);
             let peak = average(self.peak, 0);
             *self = Self { last: now, pause, begun: now, bytes: 0, peak, has_begun: true };

@@ -63,6 +63,9 @@ impl<S: Discipline> Link<S> {
         self.clock.load(from)?;
         self.clock.fit();
         self.line.set_rate(self.clock.rate());
+        if self.arrivals.is_some() {
+            self.queues.follow_rate(self.clock.rate());
+        }
         self.queues.load(from)?;
         self.scheduler.load(from)?;
         if let Some(police) = &mut self.police {

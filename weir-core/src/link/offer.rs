@@ -43,6 +43,7 @@ impl<S: Discipline> Link<S> {
         let arrivals = self.arrivals.as_mut();
         if let Some(rate) = arrivals.and_then(|arrivals| arrivals.arrive(now, length)) {
             self.change_rate(now, rate);
+            self.queues.follow_rate(rate);
         }
     }
 

@@ -33,8 +33,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         }
         let whose = if written.is_some() { "" } else { ", the rate of the link" };
         let message = format!(
-            "its queue counts on {counted}{whose}, and the class may send {most} at most: tins have \
-             parts of what it counts on"
+            "its queue counts on {counted}{whose}, and the class may send {most} at most: tins \
+             have parts of what it counts on"
         );
         let cure = format!("write `rate = \"{most}\"` in its queue");
         let span = class.queue_parameter_span(written.map(|_| "rate"));
