@@ -60,7 +60,7 @@ impl ArrivalRate {
 
     /// Returns the rate of the link for the present peak.
     fn rate(&self) -> Rate {
-        Rate::new((self.peak * 15 >> 4) * 8).unwrap_or(Rate::MIN)
+        Rate::new(((self.peak * 15) >> 4) * 8).unwrap_or(Rate::MIN)
     }
 }
 
