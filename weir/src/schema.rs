@@ -202,6 +202,7 @@ fn common_link() -> Map<String, Value> {
         "buffer": quantity(&[Bytes], "Bytes in the driver's buffer."),
         "rtt": quantity(&[Duration], "The round-trip time of the paths through the link."),
         "packets_max": quantity(&[Packets], "The most packets that wait in all queues together."),
+        "follows_arrivals": { "type": "boolean" },
         "oversubscribe": { "type": "boolean" },
         "seed": { "type": "integer", "minimum": 0 },
         "places": places(),

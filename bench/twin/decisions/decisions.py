@@ -146,6 +146,7 @@ def cakes(on_and_off, sparse):
     all_codes = [Flow(5001 + code, 6e4, (200, 1000), tos=code << 2) for code in range(64)]
     burst = [Flow(5001, 2e7, (1500,), start=1.0 + n * 2, stop=1.15 + n * 2) for n in range(4)]
     burst += [Flow(p, 4e5, even) for p in (5002, 5003, 5004)]
+    trains = [Flow(5001, 1e7, (1000,), start=1.0 + n / 10, stop=1.03 + n / 10) for n in range(60)]
     hungry = [Flow(5001, 4e6, (1000,)), Flow(5002, 1.4e6, (1000,)), Flow(5003, 1e5, (200,))]
     returns = [Flow(f.port, f.rate, even, f.start, f.stop) for f in on_and_off]
     of = lambda name, script, flows, **more: Case(f"cake-{name}", script, flows, **{"places": 0.999, "seconds": 8, "drops": 0.01, "marks": 0.01, "slow": 20} | more)
@@ -162,6 +163,8 @@ def cakes(on_and_off, sparse):
         of("targets", shaped.format("besteffort dual-dsthost"), pairs, **shapes),
         of("triple", shaped.format("besteffort triple-isolate"), pairs, **shapes),
         of("hosts", shaped.format("besteffort hosts"), pairs, **shapes),
+        # Pauses are far from the usual one, so that microseconds end no window.
+        of("autorate", shaped.replace("3mbit", "1mbit").format("besteffort flows autorate-ingress"), trains, **shapes),
         of("precedence", slower.format("precedence flows"), coded, slow=50, **shapes),
         of("diffserv3", shaped.format("diffserv3 flows"), coded, **shapes),
         of("diffserv4", shaped.format("diffserv4 flows"), coded, **shapes),

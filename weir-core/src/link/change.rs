@@ -8,6 +8,7 @@
 //! an heir, in the order of arrival. Invariant: a packet is lost only where the new limit of its
 //! leaf, or of the link, has no room for it; then it is counted as dropped.
 
+use super::arrivals::ArrivalRate;
 use super::clock::SchedulerClock;
 use super::explain::Explainer;
 use super::line::Line;
@@ -61,6 +62,7 @@ pub struct Estate {
     retired: LeafAccount,
     explainer: Option<Box<Explainer>>,
     leaving: VecDeque<(Instant, LeafId, Bytes)>,
+    arrivals: Option<Box<ArrivalRate>>,
 }
 
 /// The part of a change that follows from the two plans alone, and is computed before the change.
@@ -192,6 +194,7 @@ impl<S: Discipline> Link<S> {
             retired: self.retired,
             explainer: self.explainer,
             leaving: self.leaving,
+            arrivals: self.arrivals,
         }
     }
 
@@ -204,6 +207,9 @@ impl<S: Discipline> Link<S> {
         (self.now, self.due) = (now, now);
         self.line.forfeit_before(estate.line.finished());
         self.clock.follow(now, &estate.clock);
+        if let (Some(arrivals), Some(old)) = (&mut self.arrivals, &mut estate.arrivals) {
+            core::mem::swap(arrivals, old);
+        }
         core::mem::swap(&mut self.dropped, &mut estate.dropped);
         let dropped = self.dropped.len();
         // Before their droppers are replaced, which may define the packets' order.

@@ -27,6 +27,7 @@ impl<S: Discipline> Link<S> {
             explainer,
             retired,
             leaving,
+            arrivals,
             looked_at,
             plan,
         } = self;
@@ -44,6 +45,9 @@ impl<S: Discipline> Link<S> {
             retired.save(to);
             leaving.save(to);
             looked_at.save(to);
+            if let Some(arrivals) = arrivals {
+                arrivals.save(to);
+            }
             explainer.is_some().save(to);
             if let Some(explainer) = explainer {
                 explainer.save(to);
@@ -59,6 +63,9 @@ impl<S: Discipline> Link<S> {
         self.clock.load(from)?;
         self.clock.fit();
         self.line.set_rate(self.clock.rate());
+        if self.arrivals.is_some() {
+            self.queues.follow_rate(self.clock.rate());
+        }
         self.queues.load(from)?;
         self.scheduler.load(from)?;
         if let Some(police) = &mut self.police {
@@ -68,6 +75,9 @@ impl<S: Discipline> Link<S> {
         self.retired.load(from)?;
         self.leaving.load(from)?;
         self.looked_at.load(from)?;
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.load(from)?;
+        }
         let mut explains = false;
         explains.load(from)?;
         let explainer = || Box::new(Explainer::new(self.queues.leaf_count(), self.now));

@@ -5,6 +5,7 @@
 //! the line itself would have taken them. So a decision depends on the policy and the arrivals,
 //! never on when the caller woke. Invariant: per leaf, offered = sent + dropped + backlog.
 
+mod arrivals;
 pub mod change;
 mod checkpoint;
 mod clock;
@@ -41,6 +42,7 @@ use crate::units::{Bytes, Instant, Rate};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use arrivals::ArrivalRate;
 use clock::SchedulerClock;
 use explain::Explainer;
 use line::Line;
@@ -224,6 +226,8 @@ pub struct Link<S> {
     /// When each packet that was handed out has left the wire; only for a scheduler with
     /// [`Calls::completions`](crate::sched::Calls::completions).
     leaving: VecDeque<(Instant, LeafId, Bytes)>,
+    /// The rate at which packets arrive; only for a plan that follows it.
+    arrivals: Option<Box<ArrivalRate>>,
     /// The leaf whose dropper has decided already that its first packet is sent.
     looked_at: Option<LeafId>,
     /// [`LinkPlan::fingerprint`] of its plan, for checkpoints.
@@ -259,6 +263,7 @@ impl<S: Discipline> Link<S> {
             explainer: None,
             retired: LeafAccount::default(),
             leaving: VecDeque::new(),
+            arrivals: plan.follows_arrivals.then(|| Box::new(ArrivalRate::new(plan.tree.rate()))),
             looked_at: None,
             plan: plan.fingerprint(),
         })
@@ -278,6 +283,18 @@ impl<S: Discipline> Link<S> {
     fn skip_to(&mut self, now: Instant) {
         self.step_to(now);
         self.due = self.due.max(now);
+    }
+
+    /// Sends at `rate` from `now` on.
+    fn change_rate(&mut self, now: Instant, rate: Rate) {
+        if rate == self.clock.rate() {
+            return;
+        }
+        self.skip_to(now);
+        self.clock.set_rate(now, rate);
+        self.line.set_rate(rate);
+        // A packet may leave earlier now than it was due.
+        self.due = now;
     }
 
     /// Returns what the scheduler's clock shows at `now`.
@@ -339,14 +356,7 @@ impl<S: Discipline> AnyLink for Link<S> {
 
     fn set_rate(&mut self, now: Instant, rate: Rate) {
         assert!(now >= self.now, "time never goes back");
-        if rate == self.clock.rate() {
-            return;
-        }
-        self.skip_to(now);
-        self.clock.set_rate(now, rate);
-        self.line.set_rate(rate);
-        // A packet may leave earlier now than it was due.
-        self.due = now;
+        self.change_rate(now, rate);
     }
 
     fn rate(&self) -> Rate {

@@ -17,6 +17,9 @@ impl<S: Discipline> Link<S> {
             leaf.index() < self.queues.leaf_count(),
             "a packet goes to a leaf of the plan"
         );
+        if self.arrivals.is_some() {
+            self.follow_arrivals(now, packet.length);
+        }
         // The packet may leave at once, or let another leave; but not before the line has room.
         self.due = now.max(self.line.ready_at());
         if self.found_nothing(now) {
@@ -32,6 +35,16 @@ impl<S: Discipline> Link<S> {
         };
         self.queued(now, leaf, &entry, was_empty);
         Verdict::Queued
+    }
+
+    /// Counts an arrival for the rate of a link that follows them.
+    #[inline(never)]
+    fn follow_arrivals(&mut self, now: Instant, length: u32) {
+        let arrivals = self.arrivals.as_mut();
+        if let Some(rate) = arrivals.and_then(|arrivals| arrivals.arrive(now, length)) {
+            self.change_rate(now, rate);
+            self.queues.follow_rate(rate);
+        }
     }
 
     /// Returns whether the line is free, and found no packet before the one that is offered.

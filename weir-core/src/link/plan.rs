@@ -59,6 +59,9 @@ pub struct LinkPlan {
     pub leaf_meters: Vec<Option<MeterId>>,
     /// Seeds the random numbers of droppers and hashes.
     pub seed: u64,
+    /// Whether the rate of the link follows the rate at which packets arrive, from that of the
+    /// plan on: for a link behind the bottleneck.
+    pub follows_arrivals: bool,
 }
 
 impl LinkPlan {
@@ -76,6 +79,7 @@ impl LinkPlan {
             meters: Vec::new(),
             leaf_meters: Vec::new(),
             seed: 0,
+            follows_arrivals: false,
         }
     }
 
@@ -106,12 +110,16 @@ impl LinkPlan {
             meters,
             leaf_meters,
             seed,
+            follows_arrivals,
         } = self;
         let parents: Vec<_> = tree.classes().filter(|row| tree.leaf_of(row.0).is_none()).collect();
         let link = (tree.rate(), tree.mtu(), tree.params(), parents);
         let rest = (framing, charge, buffer, packets_max, meters, leaf_meters, seed);
         let leaves = tree.leaves().map(|(leaf, _)| self.leaf_fingerprint(leaf));
-        leaves.fold(PlanHasher::of(&(scheduler, link, rest)), u64::wrapping_add)
+        let whole = PlanHasher::of(&(scheduler, link, rest));
+        // Checkpoints of plans without it are as old as the key.
+        let whole = whole.wrapping_add(u64::from(*follows_arrivals));
+        leaves.fold(whole, u64::wrapping_add)
     }
 
     /// Returns what a leaf adds to the fingerprint, so that it can be replaced without the others.

@@ -17,6 +17,7 @@
 //! is that of its chain plus, if the leaf's first packet is its own, that packet.
 
 mod acks;
+mod followed;
 mod hash;
 
 pub(super) use acks::AckFilter;

@@ -22,8 +22,8 @@ use crate::packet::{Head, Host, Segment};
 use crate::parameter::{BuildError, RefitError};
 use crate::state::{Reader, State, StateError, Writer};
 use crate::tree::{Kin, Tree};
-use crate::units::Bytes;
 use crate::units::Instant;
+use crate::units::{Bytes, Rate};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -439,6 +439,17 @@ impl Queues {
         let slot =
             flows.expect("its surplus came from its flows").drop_behind(&mut self.slots, flow);
         self.free_dropped(leaf, slot, reason)
+    }
+
+    /// Notifies the droppers that count on the rate of the link that it is another one.
+    pub fn follow_rate(&mut self, rate: Rate) {
+        for leaf in (0..self.leaf_count() as u32).map(LeafId) {
+            let dropper = self.droppers.of_mut(leaf);
+            let follows = !dropper.outlives_rate();
+            if let Some(flows) = dropper.flows_mut().filter(|_| follows) {
+                flows.follow_rate(rate);
+            }
+        }
     }
 
     /// Returns whether `leaf` looks into the segments of waiting packets: see

@@ -6,9 +6,10 @@ use crate::common;
 use common::{Random, random_length, random_plan, random_rate, random_tree};
 use weir_core::event::Departure;
 use weir_core::ids::{Handle, LeafId};
-use weir_core::link::{AnyLink, LinkPlan, Packet};
+use weir_core::link::{AnyLink, Arrival, LinkPlan, Packet};
 use weir_core::parameter::Params;
 use weir_core::sched::{ClassSpec, Entry, SCHEDULERS, Tree};
+use weir_core::state::{Reader, Writer};
 use weir_core::units::{Bytes, Duration, Instant, Quantity, Rate};
 
 const MBIT: u64 = 1_000_000;
@@ -181,4 +182,47 @@ fn a_packet_on_the_line_is_sent_when_it_said_and_the_next_at_the_new_rate() {
     };
     let rows: Vec<_> = out.iter().map(micros).collect();
     assert_eq!(rows, [(0, 1000), (1000, 1100), (1100, 1200)]);
+}
+
+/// Packets in bursts at twice the rate of the plan, each burst after a pause.
+fn bursts(plan: &LinkPlan, random: &mut Random) -> Vec<Arrival> {
+    let mut now = Instant::from_nanos(1);
+    let packets = (0..300).map(|handle| {
+        let pause = if handle % 20 == 0 { 20 * gap(plan) } else { gap(plan) / 2 };
+        now = now.after(Duration::from_nanos(pause));
+        let leaf = LeafId(random.between(0, plan.tree.leaf_count() as u64 - 1) as u32);
+        Arrival { at: now, leaf, packet: Packet::new(Handle(handle), 1000) }
+    });
+    packets.collect()
+}
+
+#[test]
+fn a_link_that_follows_arrivals_does_so_however_it_is_called_and_wherever_it_goes_on() {
+    let mut followed = 0;
+    for (entry, plan, mut random) in plans(6) {
+        let plan = LinkPlan { follows_arrivals: true, ..plan };
+        let arrivals = bursts(&plan, &mut random);
+        let [mut whole, mut single, mut begun] = [(); 3].map(|()| plan.build().expect("it builds"));
+        let (mut one, mut two, mut three) = (Vec::new(), Vec::new(), Vec::new());
+        let end = arrivals.last().expect("there are some").at;
+        whole.serve(&arrivals, end, &mut one);
+        for arrival in &arrivals {
+            single.advance(arrival.at, &mut two);
+            single.offer(arrival.at, arrival.leaf, arrival.packet);
+        }
+        single.advance(end, &mut two);
+        let (first, second) = arrivals.split_at(150);
+        begun.serve(first, first[149].at, &mut three);
+        let mut state = Writer::new();
+        begun.save(&mut state);
+        let state = state.into_bytes();
+        let mut later = plan.build().expect("it builds");
+        later.load(&mut Reader::new(&state)).expect("it is its own state");
+        later.serve(second, end, &mut three);
+        let keyword = entry.descriptor.keyword;
+        assert_eq!((&one, whole.rate()), (&two, single.rate()), "{keyword}");
+        assert_eq!((&one, whole.rate()), (&three, later.rate()), "{keyword}");
+        followed += u32::from(whole.rate() != plan.tree.rate());
+    }
+    assert!(followed > 20, "{followed} links had another rate at the end");
 }

@@ -365,8 +365,9 @@ fn cake(writer: &mut Writer<'_>) -> Option<Vec<ExportedClass>> {
     let words = tc_queues::cake_words(&name, plan, writer);
     let (device, rate, overhead) = (writer.device, writer.rate(), writer.cake_overhead());
     writer.named("1:0", &name);
+    let follows = if link.follows_arrivals { " autorate-ingress" } else { "" };
     writer.command(format!(
-        "qdisc add dev {device} root handle 1: cake bandwidth {rate}bit{words}{overhead}"
+        "qdisc add dev {device} root handle 1: cake bandwidth {rate}bit{words}{overhead}{follows}"
     ));
     let row = writer.exported(id, "1:0".to_owned());
     Some(vec![ExportedClass { leaf: false, ..row }])

@@ -149,6 +149,12 @@ impl Writer<'_> {
                        to 64/65 of it";
             self.lose("overhead", why);
         }
+        if link.follows_arrivals && !is_cake {
+            self.lose(
+                "follows_arrivals",
+                "of the kernel's disciplines only a `cake` at the root does",
+            );
+        }
         if link.buffer != Bytes::ZERO {
             self.lose("buffer", "the device's own queue is set by its driver");
         }

@@ -304,8 +304,19 @@ fn schedulers_with_one_queue() {
                 &[],
             ),
             ("'fifo'\n[class.c]", "# class 1:0 is a", &[("class `c`", "one queue")]),
+            (
+                "'fifo'\nfollows_arrivals = true",
+                "qdisc add dev eth0 root handle 1: tbf rate 10000000bit burst 6514 limit 1514000",
+                &[("follows_arrivals", "only a `cake`")],
+            ),
         ],
     );
+    let link = "[link]\nrate = '10 Mbit/s'\nscheduler = 'fifo'\nfollows_arrivals = true\n";
+    let class = "[class.a]\ndefault = true\nqueue = { dropper = 'cake' }\n";
+    let line = "qdisc add dev eth0 root handle 1: cake bandwidth 10000000bit diffserv3 \
+                triple-isolate rtt 100000us nowash nonat no-ack-filter split-gso overhead 14 mpu 0 \
+                noatm autorate-ingress";
+    check(Filters::Flower, &format!("{link}{class}@"), &[("", line, &[])]);
 }
 
 #[test]

@@ -662,6 +662,8 @@ fn cake_is_kept_with_its_shaper_its_overhead_and_its_queue() {
             kept,
             "\"cake\", hash = \"dual-dsthost\", target = \"500 us\", interval = \"10 ms\", wash = true",
         ),
+        ("ingress autorate-ingress", lost("`ingress`"), "follows_arrivals = true"),
+        ("autorate-ingress besteffort", kept, "follows_arrivals = true"),
         ("precedence hosts", kept, "tins = \"precedence\", hash = \"hosts\" }"),
         ("triple-isolate diffserv3", kept, "queue = { dropper = \"cake\" }"),
     ];
@@ -678,6 +680,8 @@ fn cake_is_kept_with_its_shaper_its_overhead_and_its_queue() {
     let part = "queue = { dropper = \"cake\", tins = \"besteffort\", rate = \"10 Mbit/s\" }";
     let fates = [kept, kept, lost("the rate of the cake below the class is the ceiling")];
     check_lines(text, None, &fates, &[("1-1", part), ("1-1", "rate = \"10 Mbit/s\"")]);
+    let fates = [kept, kept, lost("`autorate-ingress` below a class is left out")];
+    check_lines(&format!("{text} autorate-ingress"), None, &fates, &[("1-1", part)]);
     for options in ["overhead 44 atm", "conservative", "mpu 64", "ptm", "pppoe-ptm ether-vlan"] {
         let text = format!("{text} {options}");
         let fates = [kept, kept, lost("its overhead below a class is left out")];

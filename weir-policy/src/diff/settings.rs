@@ -72,6 +72,8 @@ pub fn settings(old: &Policy, new: &Policy) -> Vec<Setting> {
     link("overhead", format!("{:?}", one.framing), format!("{:?}", two.framing));
     link("charge", format!("{:?}", one.charge), format!("{:?}", two.charge));
     link("buffer", one.buffer.to_string(), two.buffer.to_string());
+    let follows = |plan: &LinkPlan| plan.follows_arrivals.to_string();
+    link("follows_arrivals", follows(one), follows(two));
     let rows = sched::find(one.scheduler).map_or(&[][..], |entry| entry.descriptor.parameters);
     let same = one.scheduler == two.scheduler;
     if same {

@@ -33,8 +33,8 @@ pub(super) fn check(subject: &Subject<'_, '_>, report: &mut Report) {
         }
         let whose = if written.is_some() { "" } else { ", the rate of the link" };
         let message = format!(
-            "its queue counts on {counted}{whose}, and the class may send {most} at most: the parts \
-             of the tins are parts of what it counts on"
+            "its queue counts on {counted}{whose}, and the class may send {most} at most: tins \
+             have parts of what it counts on"
         );
         let cure = format!("write `rate = \"{most}\"` in its queue");
         let span = class.queue_parameter_span(written.map(|_| "rate"));
@@ -68,13 +68,13 @@ rate = "100 Mbit/s"
 parent = "line"
 match = { dst = "192.0.2.7" }
 rate = "10 Mbit/s"
-queue = { dropper = "cake" }
+queue = { rate = "100 Mbit/s", dropper = "cake" }
 
 [class.rest]
 parent = "line"
 default = true
 rate = "90 Mbit/s"
 "#,
-    replace: r#"queue = { dropper = "cake" }"#,
-    by: r#"queue = { dropper = "cake", rate = "10 Mbit/s" }"#,
+    replace: r#"{ rate = "100 Mbit/s","#,
+    by: r#"{ rate = "10 Mbit/s","#,
 };

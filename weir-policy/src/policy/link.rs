@@ -25,6 +25,8 @@ pub(crate) struct LinkSection {
     pub charge: Charge,
     pub buffer: Bytes,
     pub buffer_span: Option<Span>,
+    /// Whether the rate follows that at which packets arrive.
+    pub follows_arrivals: bool,
     /// The round-trip time of the paths through the link, for lints.
     pub rtt: Option<Duration>,
     pub fragments_span: Option<Span>,
@@ -48,6 +50,7 @@ impl LinkSection {
         let buffer = table.field("buffer");
         let buffer_span = buffer.as_ref().map(Node::span);
         let buffer = buffer.and_then(|node| size(&node, 0, BUFFER_MAX, report));
+        let follows = table.field("follows_arrivals").and_then(|node| node.flag(report));
         let fragments_span = table.field("fragments").map(|node| node.span());
         let rtt = table.field("rtt").and_then(|node| node.duration(report));
         let packets_max = table.field("packets_max").and_then(|node| packets_max(&node, report));
@@ -73,6 +76,7 @@ impl LinkSection {
             mtu: mtu.unwrap_or(MTU_DEFAULT),
             buffer: buffer.unwrap_or(Bytes::ZERO),
             buffer_span,
+            follows_arrivals: follows == Some(true),
             rtt,
             fragments_span,
             seed: seed.unwrap_or(0),

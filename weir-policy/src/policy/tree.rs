@@ -447,6 +447,7 @@ pub(super) fn plan(
     plan.framing = link.framing;
     plan.charge = link.charge;
     plan.buffer = link.buffer;
+    plan.follows_arrivals = link.follows_arrivals;
     plan.packets_max = link.packets_max(classes);
     plan.seed = link.seed;
     Some(plan)

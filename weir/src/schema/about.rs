@@ -31,6 +31,12 @@ pub const LINK: &[About] = &[
     ),
     ("mtu", "The largest IP packet.", "1500"),
     ("buffer", "Bytes in the driver's buffer, behind the scheduler.", "0 B"),
+    (
+        "follows_arrivals",
+        "Whether the rate follows that at which packets arrive, 15/16 of its peak, as in `cake` \
+         with `autorate-ingress`: behind a bottleneck whose rate is not known; `rate` is the first.",
+        "false",
+    ),
     ("rtt", "The round-trip time of the paths through the link; for warnings only.", ""),
     (
         "packets_max",

@@ -171,6 +171,19 @@ impl LateTins {
         }
     }
 
+    /// Counts on another rate from now on; tins that take turns by weight count on none.
+    pub(super) fn follow_rate(&mut self, rate: Rate) {
+        if self.plan.rate.is_none() {
+            return;
+        }
+        self.plan.rate = Some(rate);
+        let Some(made) = &mut self.made else { return };
+        made.plan = self.plan;
+        for (number, tin) in made.tins.iter_mut().enumerate() {
+            (tin.terms, tin.quantum, tin.share, tin.pace) = Tin::parts(&self.plan, number);
+        }
+    }
+
     pub(super) fn washes(&self) -> bool {
         self.plan.washes
     }
@@ -727,6 +740,23 @@ impl TinsPlan {
 
 impl Tin {
     fn new(plan: &TinsPlan, number: usize) -> Self {
+        let (terms, quantum, share, pace) = Self::parts(plan, number);
+        Self {
+            terms,
+            quantum,
+            share,
+            pace,
+            next: Instant::ZERO,
+            deficit: 0,
+            packets: 0,
+            busy: 0,
+            flows: Ways::new(),
+            sides: [Ways::new(), Ways::new()],
+        }
+    }
+
+    /// Returns what follows from the rate of the plan.
+    fn parts(plan: &TinsPlan, number: usize) -> (Terms, i64, codes::TinShare, Pace) {
         let rate = plan.rate.map_or(0, |rate| rate.bits_per_second() / 8);
         let share = plan.map.share(rate, number);
         let pace = Pace::of(share.rate);
@@ -744,18 +774,7 @@ impl Tin {
             0 => QUANTUM_MAX,
             rate => (rate >> 12).clamp(QUANTUM_MIN, QUANTUM_MAX),
         };
-        Self {
-            terms,
-            quantum: quantum as i64,
-            share,
-            pace,
-            next: Instant::ZERO,
-            deficit: 0,
-            packets: 0,
-            busy: 0,
-            flows: Ways::new(),
-            sides: [Ways::new(), Ways::new()],
-        }
+        (terms, quantum as i64, share, pace)
     }
 }
 

@@ -53,6 +53,8 @@ pub(super) fn read(
             framing(one, &mut draft, row);
         } else if let Some((_, why)) = LOSSES.iter().find(|row| row.0 == text) {
             reading.approximated(line, format!("`{text}` is left out: {why}"));
+        } else if text == "autorate-ingress" {
+            one.follows_arrivals = true;
         } else if ["wash", "nowash"].contains(&text) {
             draft.washes = text == "wash";
         } else if !PLAIN.contains(&text) && !valued(text, one, &mut draft, words, reading)? {
@@ -71,7 +73,7 @@ fn known() -> Vec<&'static str> {
         .into_iter()
         .chain(TINS)
         .chain(ISOLATIONS)
-        .chain(["wash", "nowash"])
+        .chain(["wash", "nowash", "autorate-ingress"])
         .chain(filters)
         .collect()
 }
@@ -178,17 +180,13 @@ const PLAIN: [&str; 5] = ["unlimited", "nonat", "split-gso", "no-split-gso", "eg
 const ACK_FILTERS: [(&str, &str); 3] =
     [("no-ack-filter", ""), ("ack-filter", "spare"), ("ack-filter-aggressive", "aggressive")];
 /// Options that ask for what Weir does not have, and why not.
-const LOSSES: [(&str, &str); 3] = [
+const LOSSES: [(&str, &str); 2] = [
     (
         "nat",
         "hosts have the addresses in the frame; shape at the interface towards them, where those \
          are not translated yet, or all hosts behind a translation (NAT) are one",
     ),
     ("ingress", "dropped packets cost the line nothing"),
-    (
-        "autorate-ingress",
-        "the rate is what the policy says; `[direction.NAME.autorate]` lets it follow the line",
-    ),
 ];
 /// Names of round trips, in nanoseconds.
 const ROUND_TRIPS: [(&str, u64); 8] = [

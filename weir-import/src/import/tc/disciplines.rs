@@ -23,6 +23,8 @@ pub(super) struct Discipline {
     pub overhead: Overhead,
     /// Whether the overhead counts from the IP header, on any device.
     pub from_ip: bool,
+    /// Whether the rate follows that at which packets arrive.
+    pub follows_arrivals: bool,
     /// The rate of a `tbf` in bit/s, or the `bandwidth` of a `cbq`.
     pub rate: u64,
     /// The number of bands of a `prio` or `ets`, and the band of ordinary packets.

@@ -52,6 +52,14 @@ pub(super) fn device(
     let mut sketch = Sketch::new(&device.name.text, device.name.span);
     let (discipline, handle) = scheduler(&root, &mut device, &mut sketch, reading);
     set_overhead(&device, (&root.kind, &discipline), &mut sketch);
+    if discipline.follows_arrivals {
+        sketch.link.push(("follows_arrivals", "true".to_owned()));
+    }
+    let below = device.qdiscs.iter().filter(|one| one.kind.follows_arrivals);
+    for one in below {
+        let note = "`autorate-ingress` below a class is left out: only the link follows arrivals";
+        reading.approximated(one.line, note);
+    }
     let (inner, speed) = (BTreeMap::new(), options.rate.map(|rate| rate.bits_per_second()));
     let (line, root_of) = (root.line, handle);
     let mut lowering =
