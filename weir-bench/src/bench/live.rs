@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use weir_core::parameter::Scope;
+use weir_core::queue::DROPPERS;
 use weir_core::random::Random;
 use weir_host::error::SystemError;
 use weir_host::wait::monotonic_ns;
@@ -47,6 +48,8 @@ use weir_testbed::{END, LEFT, RIGHT, Testbed};
 pub const SCHEDULERS: [&str; 4] = ["htb", "cbq", "hfsc", "drr"];
 /// The numbers of classes of each.
 pub const CLASSES: [usize; 2] = [100, 10_000];
+/// The queues of a leaf that are measured beside the plain one.
+pub const QUEUES: [&str; 4] = ["dualpi2", "fq-codel", "isolate", "cake"];
 /// Each class has a port of its own, and there are no more.
 pub const CLASSES_MAX: usize = 50_000;
 
@@ -57,6 +60,9 @@ pub struct Options {
     pub schedulers: Vec<String>,
     /// Numbers of classes of each.
     pub classes: Vec<usize>,
+    /// Keywords of droppers: with any of them, only these queues are measured, each in the one
+    /// class of `fifo`, with packets of [`FLOWS`] flows.
+    pub queues: Vec<String>,
     /// Threads that receive and send, with which the forwarders are measured once more; none below
     /// 2.
     pub workers: usize,
@@ -89,6 +95,8 @@ pub struct Row {
     pub scheduler: Option<String>,
     /// The number of its classes.
     pub classes: usize,
+    /// The dropper of its class, where queues are measured.
+    pub queue: Option<String>,
     /// Frames forwarded per second, in thousands.
     pub kpps: f64,
     /// Frames offered per second, in thousands.
@@ -119,6 +127,8 @@ pub struct Row {
 enum Forwarder {
     /// The bridge of `weir up`.
     Weir { port: &'static str, scheduler: String, classes: usize, workers: usize },
+    /// The same with one class, which has this dropper.
+    Queue { port: &'static str, dropper: String },
     /// The kernel's, with HTB if there are classes.
     Kernel { classes: usize, steered: bool },
 }
@@ -174,7 +184,7 @@ pub fn about(options: &Options) -> (usize, Duration) {
     let set_up = |forwarder: &Forwarder| {
         let classes = match forwarder {
             Forwarder::Weir { classes, .. } => *classes,
-            Forwarder::Kernel { .. } => 0,
+            Forwarder::Queue { .. } | Forwarder::Kernel { .. } => 0,
         };
         SET_UP + SET_UP_OF_CLASS * classes as u32
     };
@@ -239,7 +249,18 @@ fn worker_figures(report: &Report) -> Vec<Figure> {
 /// Every kind of port begins with `fifo`, with which the others are compared.
 fn forwarders(options: &Options) -> Vec<Forwarder> {
     let mut all = Vec::new();
-    for port in PORT_KINDS.iter().filter(|port| **port != "auto") {
+    let kinds = || PORT_KINDS.iter().filter(|port| **port != "auto");
+    if !options.queues.is_empty() {
+        for port in kinds() {
+            let queues =
+                [DROPPERS[0].keyword].into_iter().chain(options.queues.iter().map(|q| &**q));
+            all.extend(
+                queues.map(|dropper| Forwarder::Queue { port, dropper: dropper.to_owned() }),
+            );
+        }
+        return all;
+    }
+    for port in kinds() {
         for workers in [1, options.workers].into_iter().take(1 + usize::from(options.workers > 1)) {
             let mut add = |scheduler: &str, classes| {
                 let scheduler = scheduler.to_owned();
@@ -303,14 +324,22 @@ fn row(forwarder: &Forwarder, rounds: &[Result<Sample, String>], fifo: &[Sample]
         Forwarder::Weir { port, scheduler, classes, .. } => {
             (Some((*port).to_owned()), Some(scheduler.clone()), *classes)
         }
+        Forwarder::Queue { port, .. } => {
+            (Some((*port).to_owned()), Some(yardstick().to_owned()), 1)
+        }
         Forwarder::Kernel { classes: 0, .. } => (None, None, 0),
         Forwarder::Kernel { classes, .. } => (None, Some("htb".to_owned()), *classes),
+    };
+    let queue = match forwarder {
+        Forwarder::Queue { dropper, .. } => Some(dropper.clone()),
+        _ => None,
     };
     Row {
         forwarder: forwarder.to_string(),
         port,
         scheduler,
         classes,
+        queue,
         kpps: middle(&|sample| sample.kpps),
         offered_kpps: middle(&|sample| sample.offered_kpps),
         ratio,
@@ -324,24 +353,53 @@ fn row(forwarder: &Forwarder, rounds: &[Result<Sample, String>], fifo: &[Sample]
 }
 
 impl Forwarder {
-    /// Whether the other one is compared with this: `fifo` on its kind of port, or on the first.
+    /// Whether the other one is compared with this: `fifo` with the plain queue on its kind of
+    /// port, or on the first.
     fn is_fifo_for(&self, other: &Self) -> bool {
-        let Self::Weir { port, classes: 1, workers: 1, .. } = self else { return false };
-        !matches!(other, Self::Weir { port: of_other, .. } if of_other != port)
+        match (self, other) {
+            (Self::Queue { port, dropper }, Self::Queue { port: of_other, .. }) => {
+                dropper == DROPPERS[0].keyword && of_other == port
+            }
+            (
+                Self::Weir { port, classes: 1, workers: 1, .. },
+                Self::Weir { port: of_other, .. },
+            ) => of_other == port,
+            (Self::Weir { classes: 1, workers: 1, .. }, Self::Kernel { .. }) => true,
+            _ => false,
+        }
     }
 
     /// Returns the least rate that is its goal, to that of `fifo`.
     fn goal(&self) -> Option<f64> {
-        let Self::Weir { scheduler, classes, workers: 1, .. } = self else { return None };
-        let (_, goal) = GOALS.into_iter().find(|(of, _)| of == classes)?;
-        GOAL_SCHEDULERS.contains(&scheduler.as_str()).then_some(goal)
+        match self {
+            Self::Weir { scheduler, classes, workers: 1, .. } => {
+                let (_, goal) = GOALS.into_iter().find(|(of, _)| of == classes)?;
+                GOAL_SCHEDULERS.contains(&scheduler.as_str()).then_some(goal)
+            }
+            Self::Queue { dropper, .. } => {
+                GOAL_QUEUES.contains(&dropper.as_str()).then_some(GOAL_QUEUE)
+            }
+            _ => None,
+        }
     }
 
     /// Ports to which frames go; as many as classes match.
     fn ports(&self) -> usize {
         match self {
             Self::Weir { classes, .. } => *classes,
+            Self::Queue { .. } => FLOWS,
             Self::Kernel { .. } => KERNEL_CLASSES,
+        }
+    }
+
+    /// Returns its policy; `None` for the kernel's bridge.
+    fn policy(&self) -> Option<Result<Policy, String>> {
+        match self {
+            Self::Weir { scheduler, classes, .. } => {
+                Some(policy(scheduler, *classes, DROPPERS[0].keyword))
+            }
+            Self::Queue { dropper, .. } => Some(policy(yardstick(), 1, dropper)),
+            Self::Kernel { .. } => None,
         }
     }
 }
@@ -356,6 +414,7 @@ impl std::fmt::Display for Forwarder {
                 }
                 if *workers > 1 { write!(f, ", {workers} workers") } else { Ok(()) }
             }
+            Self::Queue { port, dropper } => write!(f, "{port}, {}, queue {dropper}", yardstick()),
             Self::Kernel { classes, steered } => {
                 f.write_str("the kernel's bridge")?;
                 if *classes > 0 {
@@ -374,12 +433,15 @@ fn measure_one(
     processors: usize,
 ) -> Result<Result<Sample, String>, String> {
     let text = |error: SystemError| error.to_string();
+    let ports = forwarder.ports();
     match forwarder {
-        Forwarder::Weir { port, scheduler, classes, workers } => {
-            let policy = policy(scheduler, *classes)?;
+        Forwarder::Weir { port, .. } | Forwarder::Queue { port, .. } => {
+            let policy = forwarder.policy().expect("the bridge of `weir up` has a policy")?;
             let config = bridge_config(port, &policy).map_err(text)?;
-            let config = Box::new(BridgeConfig { workers: *workers, ..config });
-            let drive = |testbed: &Testbed, _: Option<&_>| drive(testbed, *classes, duration);
+            let workers =
+                if let Forwarder::Weir { workers, .. } = forwarder { *workers } else { 1 };
+            let config = Box::new(BridgeConfig { workers, ..config });
+            let drive = |testbed: &Testbed, _: Option<&_>| drive(testbed, ports, duration);
             let sample = rig::between(rig::Forwarder::Weir(config), drive);
             match sample.map(|(sample, status)| sample.of_loop(&status)).map_err(text) {
                 // This kind of port may need more than the machine or the user has.
@@ -396,7 +458,7 @@ fn measure_one(
             if let Err(error) = testbed.weir.run(ready).and_then(|made| made) {
                 return Ok(Err(error.to_string()));
             }
-            drive(&testbed, forwarder.ports(), duration).map(Ok).map_err(text)
+            drive(&testbed, ports, duration).map(Ok).map_err(text)
         }
     }
 }
@@ -412,14 +474,14 @@ fn bridge_config(kind: &str, policy: &Policy) -> Result<BridgeConfig, SystemErro
 }
 
 /// Classes that match a port each and together fill a link that is never full; below a class for
-/// all of them where the scheduler is hierarchical.
-fn policy(scheduler: &str, classes: usize) -> Result<Policy, String> {
+/// all of them where the scheduler is hierarchical. Each has this dropper.
+fn policy(scheduler: &str, classes: usize, dropper: &str) -> Result<Policy, String> {
     let entry = weir_core::sched::find(scheduler)
         .ok_or_else(|| format!("no scheduler is called `{scheduler}`"))?;
     let parameters = entry.descriptor.parameters;
     let has = |name| parameters.iter().any(|row| row.name == name && row.scope == Scope::Class);
     let mut text = format!("[link]\nrate = '{LINK_MBIT} Mbit/s'\nscheduler = '{scheduler}'\n");
-    let mut common = "queue = { limit = '1000 packets' }\n".to_owned();
+    let mut common = format!("queue = {{ dropper = '{dropper}', limit = '1000 packets' }}\n");
     let rate = |mbit: usize| match (has("rate"), has("share")) {
         (true, _) => format!("rate = '{mbit} Mbit/s'\n"),
         (_, true) => format!("share = '{:.4} %'\n", mbit as f64 * 100.0 / LINK_MBIT as f64),
@@ -594,6 +656,11 @@ const GOAL_LOOP_SCHEDULERS: [&str; 3] = ["htb", "cbq", "drr"];
 const GOAL_GAIN: f64 = 1.3;
 const GOAL_WORKERS: f64 = 1.1;
 const GOAL_SCHEDULERS: [&str; 3] = ["htb", "cbq", "hfsc"];
+/// The least ratio of the rate with one of these queues to that with the plain one.
+const GOAL_QUEUES: [&str; 2] = ["dualpi2", "cake"];
+const GOAL_QUEUE: f64 = 0.9;
+/// Flows of the packets where queues are measured, as without frames.
+pub const FLOWS: usize = 64;
 /// Classes of the kernel's HTB.
 const KERNEL_CLASSES: usize = 100;
 /// Mbit/s: more than anything here can fill.
@@ -620,9 +687,17 @@ mod tests {
     fn every_policy_reads_and_gives_each_port_a_class() {
         for entry in weir_core::sched::SCHEDULERS {
             let keyword = entry.descriptor.keyword;
-            let policy = policy(keyword, 3).unwrap_or_else(|error| panic!("{keyword}: {error}"));
+            let policy =
+                policy(keyword, 3, "tail").unwrap_or_else(|error| panic!("{keyword}: {error}"));
             assert_eq!(policy.link.tree.leaf_count(), 4, "{keyword}");
             assert_eq!(policy.rules.len(), 3, "{keyword}");
+        }
+        for dropper in QUEUES {
+            let policy = policy(yardstick(), 1, dropper);
+            assert!(
+                policy.is_ok_and(|policy| policy.link.queues[0].dropper == dropper),
+                "{dropper}"
+            );
         }
     }
 
@@ -649,6 +724,12 @@ mod tests {
         assert_eq!(row(&forwarder, &[Ok(worked)], &fifo[..1]).most_kpps, 400.0);
         let kernel = Forwarder::Kernel { classes: 0, steered: false };
         assert_eq!(row(&kernel, &[Ok(sample(2.0, 0.0))], &fifo).ratio, 2.0);
+        let queue =
+            |dropper: &str| Forwarder::Queue { port: "afpacket", dropper: dropper.to_owned() };
+        let one = [Ok(sample(1.0, 1.0))];
+        assert_eq!(row(&queue("cake"), &one, &fifo).goal, Some(GOAL_QUEUE));
+        assert!(queue("tail").is_fifo_for(&queue("cake")));
+        assert!(!queue("cake").is_fifo_for(&queue("tail")));
         let refused = row(&forwarder, &[Err("no module".to_owned())], &fifo);
         assert_eq!(refused.not_measured.as_deref(), Some("no module"));
     }

@@ -3,7 +3,9 @@
 
 use super::{Bench, Exit, Format, Output, Table};
 use std::time::Duration;
-use weir_bench::bench::live::{self, CLASSES, CLASSES_MAX, Options, Report, Row, SCHEDULERS};
+use weir_bench::bench::live::{
+    self, CLASSES, CLASSES_MAX, Options, QUEUES, Report, Row, SCHEDULERS,
+};
 use weir_bench::bench::yardstick;
 
 impl Bench {
@@ -35,9 +37,11 @@ impl Bench {
             named => named.to_vec(),
         };
         let classes = if self.leaves.is_empty() { CLASSES.to_vec() } else { self.leaves.clone() };
+        let queues = if self.droppers { QUEUES.map(str::to_owned).to_vec() } else { Vec::new() };
         Ok(Options {
             schedulers,
             classes,
+            queues,
             workers: usize::from(self.workers),
             seconds: self.seconds.as_secs_f64(),
             rounds: self.rounds(3),
