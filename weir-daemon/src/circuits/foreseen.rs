@@ -3,13 +3,14 @@
 use super::feed;
 use super::link::BATCH_MAX;
 use super::table::Table;
-use super::ways;
+use super::ways::{self, Way};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::thread;
 use std::time::Instant;
 use weir_control::circuits::Circuit;
 use weir_policy::deployment::{Deployment, Rehearsal};
-use weir_policy::policy::{CircuitRow, CircuitTemplate};
+use weir_policy::policy::CircuitTemplate;
 
 /// The circuits that a file has, and what is wrong with it.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
@@ -41,18 +42,28 @@ pub fn foresee(deployment: &Deployment, text: &str) -> Foreseen {
         foreseen.note(fault, is_new);
     }
     let circuits: Vec<_> = table.sound().collect();
-    for way in &ways {
-        let direction = deployment.directions.iter().find(|one| one.name == way.direction);
-        let Some(direction) = direction else { continue };
-        let mut rehearsal = Rehearsal::new(&direction.policy);
-        for several in circuits.chunks(BATCH_MAX) {
-            for fault in join(&mut rehearsal, &way.template, several) {
-                let is_new = alike.is_new(&fault);
-                foreseen.note(format!("direction `{}`, {fault}", way.direction), is_new);
-            }
+    // Directions have nothing to do with each other, so each has a thread.
+    let faults: Vec<Vec<String>> = thread::scope(|scope| {
+        let begun = ways.iter().map(|way| scope.spawn(|| join_all(deployment, way, &circuits)));
+        let begun: Vec<_> = begun.collect();
+        begun.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+    });
+    for (way, faults) in ways.iter().zip(faults) {
+        for fault in faults {
+            let is_new = alike.is_new(&fault);
+            foreseen.note(format!("direction `{}`, {fault}", way.direction), is_new);
         }
     }
     foreseen
+}
+
+/// Lets all circuits join the policy of a direction; returns what is wrong with some.
+fn join_all(deployment: &Deployment, way: &Way, circuits: &[&Circuit]) -> Vec<String> {
+    let direction = deployment.directions.iter().find(|one| one.name == way.direction);
+    let Some(direction) = direction else { return Vec::new() };
+    let mut rehearsal = Rehearsal::new(&direction.policy);
+    let several = circuits.chunks(BATCH_MAX);
+    several.flat_map(|several| join(&mut rehearsal, &way.template, several)).collect()
 }
 
 /// Lets circuits join; returns what is wrong with some.
@@ -61,7 +72,7 @@ fn join(
     template: &CircuitTemplate,
     circuits: &[&Circuit],
 ) -> Vec<String> {
-    let rows: Vec<_> = circuits.iter().copied().map(row).collect();
+    let rows: Vec<_> = circuits.iter().copied().map(ways::row).collect();
     rehearsal.join(template, &rows).unwrap_or_else(|_| {
         // One of them is wrong, and the others are not.
         let alone = rows.iter().flat_map(|row| {
@@ -94,11 +105,6 @@ impl Foreseen {
             self.more += 1;
         }
     }
-}
-
-fn row(circuit: &Circuit) -> CircuitRow<'_> {
-    let Circuit { id, addresses, plan, site, .. } = circuit;
-    CircuitRow { id, addresses, plan, site }
 }
 
 /// Bound: faults of circuits that are told of a file; further ones are counted.

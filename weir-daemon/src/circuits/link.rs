@@ -15,8 +15,8 @@ use weir_control::circuits::{Circuit, UnknownHost};
 use weir_control::protocol::{Answer, Changed, Query, Request, Tables, Texts};
 use weir_control::texts;
 use weir_host::watch::Waker;
-use weir_policy::deployment::Circuits;
-use weir_policy::policy::{CIRCUIT_PREFIX, CircuitTemplate};
+use weir_policy::deployment::{Circuits, Deployment, Rehearsal};
+use weir_policy::policy::{CIRCUIT_PREFIX, CircuitTemplate, circuit_class};
 use weir_policy::render;
 
 /// Something that the thread has done, or heard of the link.
@@ -26,6 +26,8 @@ pub enum Outcome {
     Seen(Box<Seen>),
     /// The outcomes of changes, in each direction.
     Made(Vec<(Step, Vec<Made>)>),
+    /// Circuits whose classes the link has and which get nothing, and why.
+    Hidden(Vec<(Circuit, String)>),
     /// Hosts in the default classes, those that a circuit has among them.
     Hosts(Vec<UnknownHost>),
     /// The link cannot be used.
@@ -60,7 +62,8 @@ impl Link {
         let (steps, arriving) = mpsc::channel();
         let (leaving, outcomes) = mpsc::channel();
         let client = LinkClient::new(REASON, connect);
-        let worker = Worker { client, ways: Vec::new(), leaving, waker };
+        let hidden = Hidden::default();
+        let worker = Worker { client, ways: Vec::new(), hidden, leaving, waker };
         let started = thread::Builder::new().name("classes".to_owned());
         let started = started.spawn(move || worker.work(&arriving));
         started.map_err(|error| error.to_string())?;
@@ -85,6 +88,7 @@ impl Link {
 struct Worker {
     client: LinkClient,
     ways: Vec<Way>,
+    hidden: Hidden,
     leaving: Sender<Outcome>,
     waker: Arc<Waker>,
 }
@@ -98,13 +102,18 @@ impl Worker {
         let mut checked = Instant::now();
         let mut counted = None;
         loop {
-            match arriving.recv_timeout(CHECK_INTERVAL) {
+            let patience = if self.hidden.is_done() { CHECK_INTERVAL } else { Duration::ZERO };
+            match arriving.recv_timeout(patience) {
                 Ok(steps) => {
                     let made = self.make(&steps);
                     self.tell(Outcome::Made(steps.into_iter().zip(made).collect()));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let hidden = self.hidden.some(&self.ways);
+            if !hidden.is_empty() {
+                self.tell(Outcome::Hidden(hidden));
             }
             if checked.elapsed() < CHECK_INTERVAL {
                 continue;
@@ -137,7 +146,8 @@ impl Worker {
             return Err(render::summary(&outcome.findings));
         };
         let ways = ways::ways(&deployment);
-        let settings = deployment.circuits.ok_or("the deployment has no [deployment.circuits]")?;
+        let settings =
+            deployment.circuits.clone().ok_or("the deployment has no [deployment.circuits]")?;
         let is_same = ways == self.ways;
         self.ways = ways;
         let mut classes: BTreeMap<String, Found> = BTreeMap::new();
@@ -152,6 +162,7 @@ impl Worker {
                 all.circuit = all.circuit.take().or(circuit);
             }
         }
+        self.hidden = Hidden::new(&deployment, &self.ways, &classes);
         let everywhere = (1 << self.ways.len()) - 1;
         classes.values_mut().for_each(|found| found.is_current &= found.present == everywhere);
         Ok(Seen { settings, ways: self.ways.clone(), classes })
@@ -163,10 +174,7 @@ impl Worker {
         for (bit, way) in self.ways.clone().iter().enumerate() {
             let filled: Vec<_> = steps.iter().map(|step| Change::of(step, bit, way)).collect();
             for (outcome, made) in self.make_in(way, &filled).into_iter().zip(&mut made) {
-                let named = |why| match self.ways.len() {
-                    1 => why,
-                    _ => format!("{}: {why}", way.direction),
-                };
+                let named = |why| named(&self.ways, way, why);
                 made.push(outcome.map(|hidden| hidden.map(named)).map_err(named));
             }
         }
@@ -226,6 +234,66 @@ impl Worker {
     }
 }
 
+/// The search for circuits whose classes the link has and which get nothing: the texts of the link
+/// do not say so. It goes on between requests.
+#[derive(Default)]
+struct Hidden {
+    /// By direction, its policy without circuits.
+    rehearsals: Vec<Rehearsal>,
+    circuits: Vec<Circuit>,
+}
+
+impl Hidden {
+    fn new(deployment: &Deployment, ways: &[Way], classes: &BTreeMap<String, Found>) -> Self {
+        let circuits: Vec<_> = classes.values().filter_map(|found| found.circuit.clone()).collect();
+        if circuits.is_empty() {
+            return Self::default();
+        }
+        let direction = |way: &Way| {
+            let all = &deployment.directions;
+            all.iter().find(|one| one.name == way.direction).expect("the way is one of them")
+        };
+        let rehearsals = ways.iter().map(|way| Rehearsal::new(&direction(way).policy)).collect();
+        Self { rehearsals, circuits }
+    }
+
+    fn is_done(&self) -> bool {
+        self.circuits.is_empty()
+    }
+
+    /// Looks at some circuits; returns those that get nothing.
+    fn some(&mut self, ways: &[Way]) -> Vec<(Circuit, String)> {
+        let first = self.circuits.len().saturating_sub(BATCH_MAX);
+        let circuits = self.circuits.split_off(first);
+        let rows: Vec<_> = circuits.iter().map(ways::row).collect();
+        let mut said = Vec::new();
+        for (way, rehearsal) in ways.iter().zip(&self.rehearsals) {
+            let warnings = rehearsal.hidden(&way.template, &rows);
+            said.extend(warnings.into_iter().map(|why| named(ways, way, why)));
+        }
+        if self.circuits.is_empty() {
+            // The policies are not needed any more.
+            *self = Self::default();
+        }
+        let why = |circuit: Circuit| {
+            let why = of_class(&circuit_class(&circuit.id), &said)?;
+            Some((circuit, why))
+        };
+        circuits.into_iter().filter_map(why).collect()
+    }
+}
+
+/// Returns what is said of a circuit in a direction, with its name where there are several.
+fn named(ways: &[Way], way: &Way, why: String) -> String {
+    if ways.len() == 1 { why } else { format!("{}: {why}", way.direction) }
+}
+
+/// Returns which of these warnings says that the class gets nothing.
+fn of_class(class: &str, warnings: &[String]) -> Option<String> {
+    let own = format!("of class `{class}` decides nothing");
+    warnings.iter().find(|warning| warning.contains(&own)).cloned()
+}
+
 /// A change of one class in one direction.
 enum Change<'s> {
     /// The name of the class, and its table.
@@ -249,8 +317,7 @@ impl<'s> Change<'s> {
     /// Returns which of these warnings says that the class gets nothing.
     fn hidden(&self, warnings: &[String]) -> Option<String> {
         let Self::Join(class, _) = self else { return None };
-        let own = format!("of class `{class}` decides nothing");
-        warnings.iter().find(|warning| warning.contains(&own)).cloned()
+        of_class(class, warnings)
     }
 }
 

@@ -194,6 +194,9 @@ impl Server {
                 Outcome::Made(made) => {
                     made.iter().for_each(|(step, outcomes)| self.table.answer(step, outcomes));
                 }
+                Outcome::Hidden(hidden) => {
+                    hidden.into_iter().for_each(|(circuit, why)| self.table.hide(&circuit, why));
+                }
                 Outcome::Hosts(hosts) => self.hosts = hosts,
                 Outcome::Failed(why) => return Err(why),
             }

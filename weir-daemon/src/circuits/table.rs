@@ -235,6 +235,16 @@ impl Table {
         }
     }
 
+    /// Hears why the class that the link has for a circuit gets nothing. What is asked for since is
+    /// answered by the link.
+    pub fn hide(&mut self, circuit: &Circuit, why: String) {
+        let Some(entry) = self.entries.get_mut(&circuit_class(&circuit.id)) else { return };
+        let is_it = entry.applied.as_ref() == Some(circuit) && entry.turn == Turn::Idle;
+        if is_it && entry.fault.is_none() {
+            entry.fault = Some(why);
+        }
+    }
+
     /// Returns up to so many changes to make at the link, for which answers follow. Those that
     /// leave go alone: a place that becomes free serves from the next request on.
     pub fn take(&mut self, most: usize) -> Vec<Step> {

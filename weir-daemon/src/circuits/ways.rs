@@ -52,8 +52,13 @@ pub fn ways(deployment: &Deployment) -> Vec<Way> {
 /// When the circuit lacks what the template needs; the text says what to do.
 pub fn fill(template: &CircuitTemplate, circuit: &Circuit) -> Result<String, String> {
     let note = serde_json::to_string(circuit).map_err(|error| error.to_string())?;
+    template.fill(&row(circuit), &note)
+}
+
+/// Returns the row of a circuit, from which a template makes its class.
+pub fn row(circuit: &Circuit) -> CircuitRow<'_> {
     let Circuit { id, addresses, plan, site, .. } = circuit;
-    template.fill(&CircuitRow { id, addresses, plan, site }, &note)
+    CircuitRow { id, addresses, plan, site }
 }
 
 /// Returns why a circuit can have no class, however much room there is.

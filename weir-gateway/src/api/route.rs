@@ -43,7 +43,7 @@ pub fn request(call: &Call, query: &str, body: &[u8]) -> Result<Request, Fault> 
     };
     let schema = schema(call);
     for (key, text) in pairs(query)? {
-        let value = typed(&schema, &key, text);
+        let value = typed(&schema, &key, text)?;
         if fields.insert(key, value).is_some() {
             return Err(Fault::bad("a key comes twice; send each once"));
         }
@@ -94,19 +94,20 @@ pub(super) fn with(requests: &Value, call: &Call) -> Value {
 }
 
 /// Returns a value of a query as the schema has it.
-fn typed(schema: &Value, key: &str, text: String) -> Value {
+fn typed(schema: &Value, key: &str, text: String) -> Result<Value, Fault> {
     let kinds = &schema["properties"][key]["type"];
     let is = |kind: &str| match kinds {
         Value::Array(kinds) => kinds.iter().any(|one| one == kind),
         one => one == kind,
     };
-    let typed = match () {
-        () if is("integer") => text.parse::<u64>().ok().map(Value::from),
-        () if is("number") => text.parse::<f64>().ok().map(Value::from),
-        () if is("boolean") => text.parse::<bool>().ok().map(Value::from),
-        () => None,
+    let (typed, cure) = match () {
+        () if is("integer") => (text.parse::<u64>().ok().map(Value::from), "a whole number"),
+        () if is("number") => (text.parse::<f64>().ok().map(Value::from), "a number"),
+        () if is("boolean") => (text.parse::<bool>().ok().map(Value::from), "`true` or `false`"),
+        () => return Ok(Value::String(text)),
     };
-    typed.unwrap_or(Value::String(text))
+    let shown: String = text.chars().take(QUOTED_MAX).collect();
+    typed.ok_or_else(|| Fault::bad(format!("`{key}` is `{shown}`; write {cure}")))
 }
 
 fn malformed(error: &serde_json::Error) -> Fault {

@@ -121,7 +121,7 @@ fn a_request_is_met_or_refused_with_its_status_and_cure() {
     check("GET /metrics HTTP/1.1|Host: a||", 500, "run loop does not answer");
     check("GET /metrics?limit=10001 HTTP/1.1|Host: a||", 400, "at most 10000 classes");
     check("GET /status?limit=100001 HTTP/1.1|Host: a||", 400, "at most 100000");
-    check("GET /status?limit=x HTTP/1.1|Host: a||", 400, "invalid type");
+    check("GET /status?limit=x HTTP/1.1|Host: a||", 400, "`limit` is `x`; write a whole number");
     check("GET /status?classes=1 HTTP/1.1|Host: a||", 400, "unknown field");
     check("GET /status?call=mark HTTP/1.1|Host: a||", 400, "leave `call` out");
     check("GET /status?class=a&class=b HTTP/1.1|Host: a||", 400, "comes twice");
@@ -179,7 +179,7 @@ fn a_record_is_the_body_of_its_answer_and_has_a_length() {
     check("POST /record HTTP/1.1|Host: a||", 400, "/record?for_ms=10000");
     check("POST /record?for_ms=0 HTTP/1.1|Host: a||", 400, "1 to 3600000");
     check("POST /record?for_ms=3600001 HTTP/1.1|Host: a||", 400, "1 to 3600000");
-    check("POST /record?for_ms=x HTTP/1.1|Host: a||", 400, "invalid type");
+    check("POST /record?for_ms=x HTTP/1.1|Host: a||", 400, "`for_ms` is `x`");
     check("GET /record?for_ms=5 HTTP/1.1|Host: a||", 405, "Allow: POST");
     check("GET /snapshot HTTP/1.1|Host: a||", 409, "no record");
     scene.taken();
@@ -474,6 +474,8 @@ fn lines_of_a_feed_come_as_they_are() {
     scene.ask(&format!("POST /feed?whole=true {rest}"));
     let wanted = |whole| Request::Feed { lines: lines.to_owned(), whole };
     assert_eq!(scene.taken(), [wanted(false), wanted(true)]);
+    let odd = format!("POST /feed?whole=yes {rest}");
+    scene.check(&odd, 400, "`whole` is `yes`; write `true` or `false`");
     scene.check(&format!("POST /mark {rest}"), 415, "application/json");
 }
 

@@ -3,7 +3,7 @@
 use super::tape::CLASSES_MAX;
 use crate::json::{Card, CardRuns, Class, Direction, Fork, Mark, Packet, Totals};
 use std::collections::BTreeMap;
-use weir_link::status::{InnerStatus, Shape};
+use weir_link::status::{Facts, Shape};
 use weir_policy::diff;
 use weir_policy::policy::Policy;
 use weir_trace::causes::Story;
@@ -15,7 +15,7 @@ use weir_trace::load::{RecordWay, Runs, Stage};
 pub fn direction(way: &RecordWay, policy: &Policy) -> Direction {
     let shape = Shape::of(policy);
     let status = shape.policy(0);
-    let rows: Vec<(Option<u32>, &InnerStatus)> = shape.classes().collect();
+    let rows: Vec<(Option<u32>, &Facts)> = shape.classes().collect();
     let mut places = vec![None; rows.len()];
     let mut classes: Vec<Class> = Vec::new();
     for class in 0..rows.len() {
@@ -43,11 +43,11 @@ pub fn direction(way: &RecordWay, policy: &Policy) -> Direction {
 /// Puts a class into the list, behind its parent; returns its place.
 fn place(
     class: usize,
-    rows: &[(Option<u32>, &InnerStatus)],
+    rows: &[(Option<u32>, &Facts)],
     places: &mut [Option<usize>],
     classes: &mut Vec<Class>,
 ) -> Option<usize> {
-    let (parent, status) = rows.get(class)?;
+    let (parent, facts) = rows.get(class)?;
     if let Some(known) = places[class] {
         return Some(known);
     }
@@ -55,12 +55,12 @@ fn place(
     let parent = parent.and_then(|parent| place(parent as usize, rows, places, classes));
     places[class] = Some(classes.len());
     classes.push(Class {
-        name: status.name.clone(),
+        name: facts.name.clone(),
         parent,
         leaf: false,
-        share_bps: status.share_bps,
-        ceiling_bps: status.ceiling_bps,
-        parameters: status.parameters.clone(),
+        share_bps: facts.share_bps,
+        ceiling_bps: facts.ceiling_bps,
+        parameters: facts.parameters.to_vec(),
     });
     places[class]
 }

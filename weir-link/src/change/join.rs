@@ -20,7 +20,7 @@ use weir_trace::record::{self, Step};
 
 use super::{ChangeHandle, NotTaken, Offer};
 use crate::lane::join::{JoinRow, LaneJoins};
-use crate::status::{Shape, Tenant, inner_status};
+use crate::status::{Facts, Shape, Tenant};
 
 /// The classes that join and leave at one bridge. Afterwards it holds what was replaced.
 pub(crate) struct BridgeJoins {
@@ -128,10 +128,7 @@ fn tenant(seating: &Seating, plan: &LinkPlan, shape: &Shape) -> Tenant {
     let spec = plan.tree.leaf(seating.leaf);
     let rate = spec.params.rate("rate").map(|rate| rate.bits_per_second() as f64);
     let known = tenants.number_of(seating.leaf).filter(|_| seating.was_there);
-    Tenant {
-        number: known.unwrap_or_else(|| tenants.next_number()),
-        status: inner_status(spec, rate),
-    }
+    Tenant { number: known.unwrap_or_else(|| tenants.next_number()), facts: Facts::of(spec, rate) }
 }
 
 impl Joins {

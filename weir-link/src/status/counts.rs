@@ -381,13 +381,10 @@ impl Rows {
             recent_bps: row.recent.as_ref().map_or(0.0, |(_, lent)| lent[depth].into()),
         };
         class.borrowed = bytes.map(loan).collect();
-        if let Some(tenant) = &row.tenant {
-            let status = &tenant.status;
-            (class.share_bps, class.ceiling_bps) = (status.share_bps, status.ceiling_bps);
-            class.parameters = status.parameters.clone();
-        } else if let Some(leaf) = lane.shape.leaf(row.leaf) {
-            (class.share_bps, class.ceiling_bps) = (leaf.share_bps, leaf.ceiling_bps);
-            class.parameters = leaf.parameters.to_vec();
+        let tenant = row.tenant.as_ref().map(|tenant| &tenant.facts);
+        if let Some(facts) = tenant.or_else(|| lane.shape.leaf(row.leaf)) {
+            (class.share_bps, class.ceiling_bps) = (facts.share_bps, facts.ceiling_bps);
+            class.parameters = facts.parameters.to_vec();
         }
     }
 }
@@ -402,7 +399,7 @@ fn class_status(lane: &LaneLabels, row: &Row) -> ClassStatus {
     let age = lane.sojourn_max.get(row.leaf.index());
     ClassStatus {
         name: match &row.tenant {
-            Some(tenant) => tenant.status.name.clone(),
+            Some(tenant) => tenant.facts.name.clone(),
             None => lane.leaves[row.leaf.index()].clone(),
         },
         sojourn_max_us: age.map(|age| age.as_nanos() as f64 / 1e3),

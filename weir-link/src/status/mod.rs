@@ -7,6 +7,7 @@
 
 pub mod board;
 mod counts;
+mod facts;
 mod history;
 mod hosts;
 mod leaves;
@@ -25,12 +26,12 @@ pub use counts::Rows;
 pub(crate) use counts::{
     Head, Kept, Labels, LaneLabels, LeafCounts, PortCounts, RateCounts, port_names,
 };
+pub use facts::Facts;
 pub use history::History;
 pub use hosts::{HostStatus, HostsStatus};
 pub(crate) use publisher::{Publisher, Source};
 pub use recent::{Found, InnerStatus, Loan, PolicyStatus, Rates, Recent, Sums, Windows};
 pub use shape::Shape;
-pub(crate) use shape::inner_status;
 pub(crate) use tenants::Tenant;
 
 use schemars::JsonSchema;

@@ -4,16 +4,16 @@
 //! Invariant: a class comes behind its parent in a path, and there are at most [`DEPTH_MAX`] of
 //! them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use weir_core::ids::{ClassId, LeafId};
 use weir_core::link::LinkPlan;
-use weir_core::parameter::Value;
 use weir_core::sched::{ClassSpec, DEPTH_MAX};
 use weir_policy::Policy;
 use weir_policy::calculus::Effective;
-use weir_policy::fluid;
 
+use super::facts::{Facts, shared};
 use super::recent::{InnerStatus, PolicyStatus, Sums};
 use super::tenants::Tenants;
 
@@ -33,25 +33,18 @@ pub struct Shape {
 #[derive(Clone, Debug)]
 struct Class {
     parent: Option<u32>,
-    status: InnerStatus,
-}
-
-/// The facts about a leaf beside its counts.
-pub(super) struct Leaf<'a> {
-    pub share_bps: Option<f64>,
-    pub ceiling_bps: Option<f64>,
-    pub parameters: &'a [(String, String)],
+    facts: Facts,
 }
 
 impl Shape {
     /// That of a policy.
     pub fn of(policy: &Policy) -> Self {
         let shape = Self::of_plan(&policy.link);
-        let status = |leaf: LeafId| {
+        let facts = |leaf: LeafId| {
             let class = shape.leaves[leaf.index()] as usize;
-            shape.classes[class].status.clone()
+            shape.classes[class].facts.clone()
         };
-        let tenants = Arc::new(Tenants::of(policy, status));
+        let tenants = Arc::new(Tenants::of(policy, facts));
         Self { identity: policy.identity.to_string(), tenants, ..shape }
     }
 
@@ -59,9 +52,12 @@ impl Shape {
     pub fn of_plan(plan: &LinkPlan) -> Self {
         let tree = &plan.tree;
         let shares = shares(plan);
+        let mut known = BTreeSet::new();
         let class = |(id, spec): (ClassId, &ClassSpec)| {
-            let status = inner_status(spec, shares[id.index()]);
-            Class { parent: spec.parent.map(|parent| parent.0), status }
+            let own = Facts::of(spec, shares[id.index()]);
+            let parameters = shared(&mut known, &own.parameters);
+            let facts = Facts { parameters, ..own };
+            Class { parent: spec.parent.map(|parent| parent.0), facts }
         };
         Self {
             identity: String::new(),
@@ -74,8 +70,8 @@ impl Shape {
     }
 
     /// Returns every class in the order of declaration, each with the place of its parent.
-    pub fn classes(&self) -> impl ExactSizeIterator<Item = (Option<u32>, &InnerStatus)> {
-        self.classes.iter().map(|class| (class.parent, &class.status))
+    pub fn classes(&self) -> impl ExactSizeIterator<Item = (Option<u32>, &Facts)> {
+        self.classes.iter().map(|class| (class.parent, &class.facts))
     }
 
     /// Returns the classes at places.
@@ -94,10 +90,8 @@ impl Shape {
     }
 
     /// Returns what is told of a leaf; nothing where the tree is not known.
-    pub(super) fn leaf(&self, leaf: LeafId) -> Option<Leaf<'_>> {
-        let class = &self.classes[*self.leaves.get(leaf.index())? as usize];
-        let InnerStatus { share_bps, ceiling_bps, ref parameters, .. } = class.status;
-        Some(Leaf { share_bps, ceiling_bps, parameters })
+    pub(super) fn leaf(&self, leaf: LeafId) -> Option<&Facts> {
+        Some(&self.classes[*self.leaves.get(leaf.index())? as usize].facts)
     }
 
     /// Returns the classes above a leaf, its parent first.
@@ -119,12 +113,12 @@ impl Shape {
     pub(super) fn inner(&self, leaves: impl Iterator<Item = LeafId>, sums: &[Sums]) -> Inner {
         let mut inner = Inner { places: vec![None; self.classes.len()], rows: Vec::new() };
         for class in leaves.flat_map(|leaf| self.above(leaf)) {
-            let Class { parent, status } = &self.classes[class as usize];
+            let Class { parent, facts } = &self.classes[class as usize];
             if inner.places[class as usize].is_none() {
                 inner.places[class as usize] = Some(inner.rows.len() as u32);
                 let parent = parent.and_then(|parent| inner.places[parent as usize]);
                 let sums = sums[class as usize];
-                inner.rows.push(InnerStatus { parent, sums, ..status.clone() });
+                inner.rows.push(facts.told(parent, sums));
             }
         }
         inner
@@ -166,28 +160,6 @@ fn shares(plan: &LinkPlan) -> Vec<Option<f64>> {
         }
     }
     shares.into_iter().zip(rates).map(|(share, rate)| share.or(rate)).collect()
-}
-
-/// Returns what is told of a class that gets so much while all want more.
-pub(crate) fn inner_status(spec: &ClassSpec, share_bps: Option<f64>) -> InnerStatus {
-    let limit = Some(fluid::limit(spec)).filter(|limit| limit.is_finite());
-    let parameter = |(name, value): &(&str, Value)| ((*name).to_owned(), text(value));
-    InnerStatus {
-        name: spec.name.clone(),
-        parent: None,
-        share_bps,
-        ceiling_bps: limit,
-        parameters: spec.params.iter().map(parameter).collect(),
-        sums: Sums::default(),
-    }
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::Quantity(quantity) => quantity.to_string(),
-        Value::Flag(flag) => flag.to_string(),
-        Value::Choice(word) => (*word).to_owned(),
-    }
 }
 
 /// With more leaves the shares are the classes' rates, so that a large policy is not computed at

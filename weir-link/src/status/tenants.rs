@@ -11,7 +11,7 @@ use std::sync::{PoisonError, RwLock};
 use weir_core::ids::LeafId;
 use weir_policy::Policy;
 
-use super::recent::InnerStatus;
+use super::facts::Facts;
 
 /// The classes at places.
 #[derive(Debug, Default)]
@@ -29,19 +29,19 @@ pub(crate) struct Tenant {
     /// No other class had it since the policy came into force; 0 for no class.
     pub number: u32,
     /// The facts about the class.
-    pub status: InnerStatus,
+    pub facts: Facts,
 }
 
 impl Tenants {
-    /// The classes at places of a policy; `told` says what is told of a leaf.
-    pub fn of(policy: &Policy, status: impl Fn(LeafId) -> InnerStatus) -> Self {
+    /// The classes at places of a policy; `facts` returns those about a leaf.
+    pub fn of(policy: &Policy, facts: impl Fn(LeafId) -> Facts) -> Self {
         let first = policy.first_place.index();
         let count = if policy.has_places() { policy.place_count() } else { 0 };
         let leaves = (first..first + count).map(|leaf| LeafId(leaf as u32));
         let rows: Vec<_> = leaves
             .map(|leaf| match policy.link.tree.is_vacant(leaf) {
                 true => Tenant::default(),
-                false => Tenant { number: 1, status: status(leaf) },
+                false => Tenant { number: 1, facts: facts(leaf) },
             })
             .collect();
         let identity = RwLock::new(None);
@@ -119,7 +119,7 @@ impl Tenants {
     ) -> Option<bool> {
         let rows = self.rows();
         let row = rows.get(leaf.checked_sub(self.first)?)?;
-        Some(number != 0 && row.number == number && is_it(&row.status.name))
+        Some(number != 0 && row.number == number && is_it(&row.facts.name))
     }
 
     fn rows(&self) -> std::sync::RwLockReadGuard<'_, Vec<Tenant>> {

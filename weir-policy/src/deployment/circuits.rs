@@ -263,6 +263,18 @@ impl Rehearsal {
         seats.iter().for_each(|seat| self.policy.follow(seat));
         Ok(warnings)
     }
+
+    /// Returns what would be said of circuits that join and get nothing, of those that can join at
+    /// all; none joins.
+    pub fn hidden(&self, template: &CircuitTemplate, rows: &[CircuitRow<'_>]) -> Vec<String> {
+        let said = |rows: &[CircuitRow<'_>]| {
+            seats(template, &self.policy, rows).map(|(_, warnings)| warnings)
+        };
+        said(rows).unwrap_or_else(|_| {
+            let alone = rows.iter().filter_map(|row| said(std::slice::from_ref(row)).ok());
+            alone.flatten().collect()
+        })
+    }
 }
 
 /// Returns the places that circuits would have, with warnings of rules that decide nothing, or why

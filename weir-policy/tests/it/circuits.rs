@@ -161,6 +161,26 @@ fn circuits_join_a_rehearsal_as_a_running_link() {
 }
 
 #[test]
+fn a_rehearsal_says_which_circuits_would_get_nothing_and_lets_none_join() {
+    let taking = "default = true\nmatch = { dst = '192.0.2.7' }\n";
+    let text = policy(PLANS, TEMPLATE).replace("default = true\n", taking);
+    let policy = parse(&text, "p.toml").plan.expect("it is sound");
+    let rehearsal = Rehearsal::new(&policy);
+    let addresses = ["192.0.2.7", "192.0.2.8", "192.0.2.9"].map(|one| [one.to_owned()]);
+    let row =
+        |at: usize, id, plan| CircuitRow { id, addresses: &addresses[at], plan, site: "north" };
+    let (taken, free, lost) =
+        (row(0, "taken", "gold"), row(1, "free", "gold"), row(2, "lost", "x"));
+    let wanted = "a rule of class `circuit-taken` decides nothing: one of `rest` takes all its \
+                  packets";
+    let rows: [(&[CircuitRow<'_>], &[&str]); 3] =
+        [(&[taken, free], &[wanted]), (&[taken, lost], &[wanted]), (&[free, lost], &[])];
+    for (circuits, said) in rows {
+        assert_eq!(rehearsal.hidden(&policy.circuits[0], circuits), said, "{circuits:?}");
+    }
+}
+
+#[test]
 fn a_plan_has_to_fit_somewhere() {
     let rows: [(&str, String, &[&str]); 6] = [
         ("[plan.gold]\nrate = '2 Mbit/s'\nprio = 3\n", TEMPLATE.to_owned(), &[]),

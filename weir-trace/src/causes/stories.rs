@@ -135,13 +135,15 @@ impl<'a> Stories<'a> {
         self.stage = stage;
         let tree = &self.load.stages[stage].policy.link.tree;
         let mut leaves = Vec::with_capacity(tree.leaf_count());
+        let known = self.names.iter().cloned().enumerate();
+        let mut places: BTreeMap<_, _> = known.map(|(place, name)| (name, place)).collect();
         for (leaf, spec) in tree.leaves() {
-            let place = self.names.iter().position(|name| *name == spec.name);
-            let place = place.unwrap_or_else(|| {
+            let next = self.names.len();
+            let place = *places.entry(spec.name.clone()).or_insert(next);
+            if place == next {
                 self.names.push(spec.name.clone());
                 self.offered.push(0);
-                self.names.len() - 1
-            });
+            }
             let mut above = tree.path(tree.class_of(leaf)).map(|class| &tree.class(class).name);
             let is_asked = self.ask.class.as_ref().is_none_or(|asked| above.any(|it| it == asked));
             leaves.push((place, is_asked));

@@ -281,6 +281,30 @@ fn a_circuit_that_gets_nothing_is_listed_and_not_asked_for_again() {
     assert_eq!(world.table.describe(world.now, 1).shaped, 1);
 }
 
+/// The texts of a link do not say so: the process looks for it once it has begun.
+#[test]
+fn a_circuit_that_gets_nothing_is_listed_after_a_restart_of_the_process() {
+    let mut world = World::new();
+    let circuit = sound(circuit("a", None, "1")).expect("it is one");
+    let found = Found { present: 1, circuit: Some(circuit.clone()), is_current: true };
+    let classes = BTreeMap::from([(circuit_class("a"), found)]);
+    world.table.learn(world.now, &classes, true);
+    assert_eq!(world.step("take"), "");
+    let counts = |world: &World| {
+        let all = world.table.describe(world.now, 1);
+        (all.shaped, all.unshaped)
+    };
+    assert_eq!(counts(&world), (1, 0));
+    world.table.hide(&circuit, "`rest` takes all".to_owned());
+    assert_eq!(counts(&world), (0, 1));
+    // It was another circuit when that was seen.
+    for line in ["+a 2", "take", "ok"] {
+        world.step(line);
+    }
+    world.table.hide(&circuit, "`rest` takes all".to_owned());
+    assert_eq!(counts(&world), (1, 0));
+}
+
 #[test]
 fn circuits_expire_and_are_replaced() {
     check(
