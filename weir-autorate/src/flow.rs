@@ -120,7 +120,7 @@ impl Flow {
             self.seen.iter_mut().for_each(|seen| seen.is_started = false);
         }
         let mut told = Told::default();
-        let since = at.since(self.seen[here].at);
+        let since = self.seen[here].gap_before(at, segment);
         if let Some(trip) = self.rounds[back].answer(at, segment, since) {
             let delay = self.rounds[back].add(at, trip);
             if way == Way::Down {

@@ -129,7 +129,7 @@ impl Round {
     }
 
     /// Returns the round trip of the latest probe that a frame which arrived at `at` answers. `gap`
-    /// is the time since the frame before it.
+    /// is the time since the frame before it ([`Seen::gap_before`]).
     #[inline]
     pub fn answer(&mut self, at: Instant, segment: &Segment, gap: Duration) -> Option<Duration> {
         let mut least: Option<Duration> = None;
@@ -208,6 +208,23 @@ impl Probe {
 }
 
 impl Seen {
+    /// Returns the time from the frame before to one that arrived at `at`. What is sent again may
+    /// have waited for a timer of its sender, as if there had been no frame before.
+    #[inline]
+    pub fn gap_before(&self, at: Instant, segment: &Segment) -> Duration {
+        match segment {
+            Segment::Tcp(tcp) if self.is_again(tcp) => Duration::from_nanos(u64::MAX),
+            _ => at.since(self.at),
+        }
+    }
+
+    /// Returns whether a segment was sent before. [RFC 9293 §3.8.4] A probe of a silent peer
+    /// repeats one byte and is no retransmission.
+    fn is_again(&self, tcp: &TcpSegment) -> bool {
+        let end = tcp.seq.wrapping_add(tcp.payload);
+        self.is_started && !tcp.is_reset && tcp.payload > 1 && !is_after(end, self.top)
+    }
+
     /// Notes a frame that arrived at `at`; returns the bytes that it leaves out before it, and
     /// whether it was sent again.
     #[inline]
@@ -238,8 +255,7 @@ impl Seen {
             return (0, false);
         }
         if !is_after(end, self.top) {
-            // [RFC 9293 §3.8.4] A probe of a silent peer repeats one byte and is no retransmission.
-            return (0, tcp.payload > 1);
+            return (0, self.is_again(tcp));
         }
         let hole = tcp.seq.wrapping_sub(self.top);
         self.top = end;
@@ -329,5 +345,28 @@ mod tests {
             }
         }
         assert_eq!(begun, 10 * PROBES as u32);
+    }
+
+    #[test]
+    fn an_answer_that_is_sent_again_tells_nothing() {
+        let (mut round, mut seen) = (Round::default(), Seen::default());
+        let data = |seq, echo| {
+            let stamp = Some(Stamp { value: 1, echo });
+            Segment::Tcp(TcpSegment { seq, payload: 1000, ack: Some(1), stamp, is_reset: false })
+        };
+        let mut number = 0;
+        let mut trip_of = |answer: &Segment| {
+            number += 1;
+            let asks = segment(number, 0, 1);
+            let place = round.begin(at(u64::from(number) * 100), &asks, &Seen::default())?;
+            round.leave(at(u64::from(number) * 100), place);
+            let arrives = at(u64::from(number) * 100 + 40);
+            seen.note(at(u64::from(number) * 100 + 30), &data(1000 * number, number - 1));
+            let gap = seen.gap_before(arrives, answer);
+            round.answer(arrives, answer, gap)
+        };
+        assert_eq!(trip_of(&data(2000, 1)), Some(Duration::from_millis(40)), "it is new");
+        assert_eq!(trip_of(&data(1000, 2)), None, "it is sent again");
+        assert_eq!(trip_of(&data(4000, 3)), Some(Duration::from_millis(40)), "it is new");
     }
 }

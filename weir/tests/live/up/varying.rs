@@ -1,24 +1,30 @@
 //! A rate that follows the capacity of a line: kernel TCP through `weir up`, and behind it a modem,
 //! which is the kernel's token bucket with a queue of its own.
 
+mod line;
+
 use super::{Test, plan};
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use line::{Conversation, Distant, Modem, Traffic, client};
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use weir_host::netlink::Mac;
-use weir_link::status::{AutorateStatus, Status};
+use weir_link::status::{AutorateStatus, ClassStatus, Status};
 use weir_testbed::rows::Outcome;
 use weir_testbed::{
-    CableEnd, END, Host, Netlink, PATIENCE, Result, Scene, TestbedConfig, connect, until_ok,
+    CableEnd, END, Ends, Host, Netlink, Result, Scene, Stream, StreamConfig, TestbedConfig,
+    connect, has_drops, until, until_ok,
 };
 
 pub const TESTS: &[Test] = &[
     ("a_rate_follows_the_modem_and_returns_to_its_base_when_blind", a_rate_follows),
+    ("the_rate_of_uploads_follows_the_modem_down_and_back", uploads_follow),
+    ("a_line_that_stands_still_costs_no_guaranteed_packet_and_comes_back", line_stands_still),
     ("reflectors_tell_where_nothing_does_and_dead_ones_leave_the_base", reflectors_tell),
     ("the_round_trip_behind_the_link_is_the_kernel_s_own", round_trips_agree),
+    (
+        "the_round_trip_behind_the_link_is_the_kernel_s_own_in_a_full_buffer",
+        round_trips_agree_in_a_full_buffer,
+    ),
 ];
 
 const POLICY: &str = r#"
@@ -38,17 +44,19 @@ base = "8 Mbit/s"
 max = "60 Mbit/s"
 "#;
 
+/// Super-packets would be longer than the modem's burst.
+const PLAIN: TestbedConfig =
+    TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true, has_ipv6: true };
+
 fn a_rate_follows() -> Outcome {
-    // Super-packets would be longer than the modem's burst.
-    let networks = TestbedConfig { offloads: false, ..TestbedConfig::default() };
     let scene = plan(POLICY).both_ways().tables(VARIES).deployment("ring = \"8 MiB\"");
-    let mut scene = scene.networks(networks).start()?;
-    modem(&scene, "add", 20)?;
+    let mut scene = scene.networks(PLAIN).start()?;
+    Modem::DOWN.add(&scene, 20)?;
     let traffic = Traffic::start(&scene)?;
     await_rate(&scene, "the rate follows up", |varies| varies.rate_bps > 13_000_000)?;
-    modem(&scene, "change", 6)?;
+    Modem::DOWN.change(&scene, 6)?;
     await_rate(&scene, "the rate follows down", |varies| varies.rate_bps < 7_500_000)?;
-    modem(&scene, "change", 20)?;
+    Modem::DOWN.change(&scene, 20)?;
     await_rate(&scene, "the rate follows up again", |varies| varies.rate_bps > 13_000_000)?;
     scene.await_logged("behind the link")?;
     traffic.stop();
@@ -60,16 +68,93 @@ fn a_rate_follows() -> Outcome {
     Ok(())
 }
 
+const UPLOAD_VARIES: &str = r#"
+[direction.upload.autorate]
+min = "4 Mbit/s"
+base = "8 Mbit/s"
+max = "60 Mbit/s"
+"#;
+
+fn uploads_follow() -> Outcome {
+    let scene = plan(POLICY).both_ways().tables(UPLOAD_VARIES).deployment("ring = \"8 MiB\"");
+    let mut scene = scene.networks(PLAIN).start()?;
+    let distant = Distant::behind(&scene)?;
+    Modem::UP.add(&scene, 20)?;
+    let traffic = Traffic::between(client(&scene), distant.end())?;
+    await_rate(&scene, "the rate follows up", |varies| varies.rate_bps > 13_000_000)?;
+    Modem::UP.change(&scene, 6)?;
+    await_rate(&scene, "the rate follows down", |varies| varies.rate_bps < 7_500_000)?;
+    Modem::UP.change(&scene, 20)?;
+    await_rate(&scene, "the rate follows up again", |varies| varies.rate_bps > 13_000_000)?;
+    scene.await_logged("behind the link")?;
+    traffic.stop();
+    replay(&scene)?;
+    scene.stop()?;
+    Ok(())
+}
+
+/// `min` carries what is guaranteed.
+const GUARANTEED: &str = r#"
+[link]
+rate = "4 Mbit/s"
+scheduler = "htb"
+
+[class.voice]
+rate = "1 Mbit/s"
+ceil = "4 Mbit/s"
+prio = 0
+match = [{ proto = "udp", dport = "5004" }]
+
+[class.rest]
+rate = "3 Mbit/s"
+ceil = "4 Mbit/s"
+prio = 1
+default = true
+queue = { dropper = "fq-codel" }
+"#;
+
+fn line_stands_still() -> Outcome {
+    let scene = plan(GUARANTEED).both_ways().tables(UPLOAD_VARIES).deployment("ring = \"8 MiB\"");
+    let mut scene = scene.networks(PLAIN).start()?;
+    let distant = Distant::behind(&scene)?;
+    let modem = Modem { bytes: 250_000, ..Modem::UP };
+    modem.add(&scene, 20)?;
+    let traffic = Traffic::between(client(&scene), distant.end())?;
+    let (from, to) = (client(&scene).namespace, distant.end());
+    let ends = Ends { from, to: to.namespace, address: to.address };
+    let config = StreamConfig { per_second: 50, ..StreamConfig::default() };
+    let voice = Stream::between(ends, config)?;
+    await_rate(&scene, "the rate follows up", |varies| varies.rate_bps > 13_000_000)?;
+    modem.halt(&scene)?;
+    // The rate falls, and is the base where nothing has come for long.
+    await_rate(&scene, "the rate falls", |varies| varies.rate_bps <= 8_000_000)?;
+    let sent = voice.sent();
+    until("two seconds of voice are sent", || voice.sent() >= sent + 100)?;
+    modem.change(&scene, 20)?;
+    // Those from before wait for timers that have grown meanwhile.
+    let fresh = Traffic::between(client(&scene), distant.end())?;
+    await_rate(&scene, "the rate comes back", |varies| varies.rate_bps > 13_000_000)?;
+    let is_lost =
+        |class: &ClassStatus| has_drops(class) || class.lost.iter().any(|(_, count)| *count > 0);
+    let status = scene.status()?;
+    let classes = status.lanes.iter().flat_map(|lane| &lane.classes);
+    let voices: Vec<_> = classes.filter(|class| class.name == "voice").collect();
+    assert!(!voices.is_empty() && !voices.iter().any(|class| is_lost(class)), "{voices:?}");
+    voice.finish()?;
+    [traffic, fresh].into_iter().for_each(Traffic::stop);
+    scene.stop()?;
+    Ok(())
+}
+
 /// Hosts at the server's end.
 const REFLECTORS: [[u8; 4]; 3] = [[10, 77, 0, 3], [10, 77, 0, 4], [10, 77, 0, 5]];
 
 /// Without timestamps a download by TCP tells nothing.
 fn reflectors_tell() -> Outcome {
-    let networks = TestbedConfig { offloads: false, ..TestbedConfig::default() };
     let [one, two, three] = REFLECTORS.map(Ipv4Addr::from);
     let probes = format!("probes = [\"{one}\", \"{two}\", \"{three}\"]\n");
     let scene = plan(POLICY).both_ways().tables(&(VARIES.to_owned() + &probes));
-    let scene = scene.deployment("ring = \"8 MiB\"").networks(networks);
+    let scene = scene.deployment("ring = \"8 MiB\"").networks(PLAIN);
     let mut scene = scene.prepare()?;
     for host in [Host::Client, Host::Server] {
         let plain = || std::fs::write("/proc/sys/net/ipv4/tcp_timestamps", "0");
@@ -77,13 +162,13 @@ fn reflectors_tell() -> Outcome {
     }
     manage(&scene)?;
     scene.start()?;
-    modem(&scene, "add", 20)?;
+    Modem::DOWN.add(&scene, 20)?;
     let traffic = Traffic::start(&scene)?;
     await_rate(&scene, "the rate follows up", |varies| varies.rate_bps > 13_000_000)?;
-    modem(&scene, "change", 6)?;
+    Modem::DOWN.change(&scene, 6)?;
     await_rate(&scene, "the rate follows down", |varies| varies.rate_bps < 7_500_000)?;
     scene.await_logged("by 3 reflectors")?;
-    modem(&scene, "change", 20)?;
+    Modem::DOWN.change(&scene, 20)?;
     await_rate(&scene, "the rate follows up again", |varies| varies.rate_bps > 13_000_000)?;
     let ignores = || std::fs::write("/proc/sys/net/ipv4/icmp_echo_ignore_all", "1");
     scene.testbed.namespace(Host::Server).run(ignores)??;
@@ -140,55 +225,77 @@ base = "60 Mbit/s"
 max = "60 Mbit/s"
 "#;
 
-/// A queue stands in the modem, as high as the windows of bulk connections: the link and the kernel
-/// of a client in conversation measure the same round trip.
+/// Small windows fill a part of the modem's queue, and steadily.
 fn round_trips_agree() -> Outcome {
-    let networks = TestbedConfig { offloads: false, ..TestbedConfig::default() };
-    let scene = plan(POLICY).both_ways().tables(STAYS).deployment("ring = \"8 MiB\"");
-    let mut scene = scene.networks(networks).start()?;
-    modem(&scene, "add", 20)?;
-    // Small windows fill the modem's queue in part, and steadily.
+    let scene = stays()?;
     let small = || std::fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 16384 16384");
     scene.testbed.client.run(small)??;
-    let conversation = Conversation::start(&scene)?;
-    let traffic = Traffic::start(&scene)?;
-    let before = agree(&scene, 10.0)?;
-    modem(&scene, "change", 10)?;
-    agree(&scene, before * 1.2)?;
+    compare_round_trips(scene, 400_000)
+}
+
+/// Large windows fill all of the 100 ms that it holds.
+fn round_trips_agree_in_a_full_buffer() -> Outcome {
+    compare_round_trips(stays()?, 250_000)
+}
+
+fn stays() -> Result<Scene> {
+    let scene = plan(POLICY).both_ways().tables(STAYS).deployment("ring = \"8 MiB\"");
+    scene.networks(PLAIN).start()
+}
+
+/// A queue stands in the modem: the link and the kernel of a client in conversation measure the
+/// same round trip.
+fn compare_round_trips(mut scene: Scene, bytes: u32) -> Outcome {
+    let distant = Distant::behind(&scene)?;
+    let modem = Modem { bytes, ..Modem::DOWN };
+    modem.add(&scene, 20)?;
+    let traffic = Traffic::between(distant.end(), client(&scene))?;
+    // A conversation that loses packets while connections begin has a round trip that is a timer's.
+    scene.await_status("a queue stands", |status| {
+        round_trip(status).is_some_and(|millis| millis > STANDS_MS)
+    })?;
+    let conversation = Conversation::start(&scene, &distant)?;
+    agree(&scene)?;
     traffic.stop();
     conversation.stop();
     scene.stop()?;
     Ok(())
 }
 
-/// Waits until the kernel's round trip is so many ms at least, and the link's differs by less than
-/// a fifth or 1 ms, in the means of the last pairs; returns the kernel's. The kernel's is smoothed
-/// over eight round trips and so comes later than the link's: a pair of one instant differs by what
-/// the queue has changed meanwhile, the means of a longer time by less.
-fn agree(scene: &Scene, least: f64) -> Result<f64> {
-    let mut pairs = Vec::new();
-    until_ok("both round trips agree", || {
-        let status = scene.status().map_err(String::from)?;
-        let varies = status.lanes.iter().find_map(|lane| lane.autorate.as_ref());
-        let trip = varies.and_then(|varies| varies.round_trip_us).ok_or("none is measured")?;
-        pairs.push((kernel_round_trip(scene)?, trip / 1e3));
-        let last = &pairs[pairs.len().saturating_sub(PAIRS)..];
-        let mean =
-            |of: fn(&(f64, f64)) -> f64| last.iter().map(of).sum::<f64>() / last.len() as f64;
-        let (kernel, link) = (mean(|pair| pair.0), mean(|pair| pair.1));
-        let pairwise = mean(|pair| (pair.1 - pair.0).abs());
-        let told = format!(
-            "kernel {kernel:.2} ms, link {link:.2} ms, a pair {pairwise:.2} ms apart, of {} pairs",
-            last.len()
-        );
-        let error = (link - kernel).abs();
-        if last.len() < PAIRS || kernel < least || error >= (kernel * 0.2).max(1.0) {
-            return Err(told);
-        }
-        println!("{told}, after {}", pairs.len());
-        Ok(kernel)
-    })
+/// Compares the kernel's round trip with the link's at many moments.
+fn agree(scene: &Scene) -> Outcome {
+    let (mut kernel, mut errors, mut last) = (Vec::new(), Vec::new(), 0.0);
+    while errors.len() < MOMENTS {
+        let (trip, own) = until_ok("another round trip", || {
+            let status = scene.status().map_err(String::from)?;
+            let trip = round_trip(&status).filter(|trip| *trip != last).ok_or("none")?;
+            Ok::<_, String>((trip, kernel_round_trip(scene)?))
+        })?;
+        last = trip;
+        kernel.push(own);
+        errors.push((trip - own).abs());
+    }
+    let [kernel, error] = [kernel, errors].map(median);
+    println!("kernel {kernel:.2} ms, the link differs by {error:.2} ms");
+    assert!(error < (kernel * 0.05).max(1.0), "kernel {kernel:.2} ms, {error:.2} ms apart");
+    Ok(())
 }
+
+/// Returns the round trip in ms that the link found.
+fn round_trip(status: &Status) -> Option<f64> {
+    let varies = status.lanes.iter().find_map(|lane| lane.autorate.as_ref());
+    varies.and_then(|varies| varies.round_trip_us).map(|micros| micros / 1e3)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// A longer round trip is that of a queue.
+const STANDS_MS: f64 = 40.0;
+/// How many errors a median is of.
+const MOMENTS: usize = 60;
 
 /// Returns the round trip in ms that the client's kernel found for the conversation.
 fn kernel_round_trip(scene: &Scene) -> std::result::Result<f64, String> {
@@ -202,105 +309,13 @@ fn kernel_round_trip(scene: &Scene) -> std::result::Result<f64, String> {
     millis.ok_or_else(|| format!("no connection in: {text}"))
 }
 
-/// How many pairs of round trips a mean is of.
-const PAIRS: usize = 40;
-
-/// A client that sends a few bytes as soon as the last ones have come back.
-struct Conversation {
-    stops: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Conversation {
-    fn start(scene: &Scene) -> Result<Self> {
-        let stops = Arc::new(AtomicBool::new(false));
-        let address = (Host::Server.ip4(), 8081);
-        let listener = scene.testbed.server.run(|| TcpListener::bind(address))??;
-        let connect = || TcpStream::connect_timeout(&address.into(), PATIENCE);
-        let mut asks = scene.testbed.client.run(connect)??;
-        let (mut answers, _) = listener.accept()?;
-        for stream in [&asks, &answers] {
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-        }
-        let stopped = Arc::clone(&stops);
-        let talks = move || {
-            let mut bytes = [7; 100];
-            while !stopped.load(Ordering::Relaxed)
-                && asks.write_all(&bytes).and_then(|()| asks.read_exact(&mut bytes)).is_ok()
-            {
-            }
-        };
-        let echoes = move || {
-            let mut bytes = [0; 100];
-            while answers.read_exact(&mut bytes).and_then(|()| answers.write_all(&bytes)).is_ok() {}
-        };
-        Ok(Self { stops, threads: vec![thread::spawn(talks), thread::spawn(echoes)] })
-    }
-
-    fn stop(self) {
-        self.stops.store(true, Ordering::Relaxed);
-        self.threads.into_iter().for_each(|thread| drop(thread.join()));
-    }
-}
-
-/// Sets the modem's rate in Mbit/s: the server's queue behind Weir's port.
-fn modem(scene: &Scene, verb: &str, mbit: u32) -> Outcome {
-    let rate = format!("{mbit}mbit");
-    let words = ["qdisc", verb, "dev", END, "root", "tbf", "rate", &rate, "burst", "4kb"];
-    let mut tc = Command::new("tc");
-    tc.args(words).args(["latency", "300ms"]);
-    let ended = scene.testbed.namespace(Host::Server).run(|| tc.output())??;
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
-    Ok(())
-}
-
-/// Waits until the download's rate is as it should be; it is within its range all the time.
+/// Waits until the rate that varies is as it should be; it is within its range all the time.
 fn await_rate(scene: &Scene, what: &str, is_good: impl Fn(&AutorateStatus) -> bool) -> Outcome {
     scene.await_status(what, |status: &Status| {
         let varies = status.lanes.iter().find_map(|lane| lane.autorate.as_ref());
-        let varies = varies.expect("the download varies");
+        let varies = varies.expect("a direction varies");
         assert!((4_000_000..=60_000_000).contains(&varies.rate_bps), "{varies:?}");
         is_good(varies)
     })?;
     Ok(())
-}
-
-/// Connections by which the server sends without end.
-struct Traffic {
-    stops: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Traffic {
-    /// A sender's own queue holds little of each connection, so there are many.
-    const CONNECTIONS: u16 = 24;
-
-    fn start(scene: &Scene) -> Result<Self> {
-        let stops = Arc::new(AtomicBool::new(false));
-        let address = (Host::Client.ip4(), 8080);
-        let listener = scene.testbed.client.run(|| TcpListener::bind(address))??;
-        let mut threads = Vec::new();
-        for _ in 0..Self::CONNECTIONS {
-            let connect = || TcpStream::connect_timeout(&address.into(), PATIENCE);
-            let mut sender = scene.testbed.server.run(connect)??;
-            sender.set_write_timeout(Some(PATIENCE))?;
-            let (mut receiver, _) = listener.accept()?;
-            let stopped = Arc::clone(&stops);
-            threads.push(thread::spawn(move || {
-                while !stopped.load(Ordering::Relaxed) && sender.write_all(&[7; 16 << 10]).is_ok() {
-                }
-            }));
-            threads.push(thread::spawn(move || {
-                let mut bytes = vec![0; 64 << 10];
-                while receiver.read(&mut bytes).is_ok_and(|count| count > 0) {}
-            }));
-        }
-        Ok(Self { stops, threads })
-    }
-
-    fn stop(self) {
-        self.stops.store(true, Ordering::Relaxed);
-        self.threads.into_iter().for_each(|thread| drop(thread.join()));
-    }
 }
