@@ -9,6 +9,7 @@
 mod collector;
 pub mod contact;
 mod past;
+mod reading;
 mod series;
 pub(crate) mod settings;
 mod tally;
@@ -26,6 +27,7 @@ use crate::record::snapshot::Snapshot;
 use crate::source::{Contact, Source, link};
 use collector::Collector;
 use past::Past;
+use reading::{LastReading, Reading};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,6 +46,8 @@ pub struct Live {
     shared: Arc<Shared>,
     /// The last record of the link, for packets and forks.
     snapshot: Snapshot,
+    /// The policies in force, for settings, promises and predictions.
+    last: LastReading,
     /// It ends when this is dropped; none asks for a link that is gone.
     _collector: Option<Collector>,
 }
@@ -65,7 +69,13 @@ impl Live {
         let shared = Arc::new(Shared { contact, feed, past });
         let collector = Collector::start(Arc::clone(&shared))?;
         let snapshot = Snapshot::default();
-        Ok(Self { name: name.to_owned(), shared, snapshot, _collector: Some(collector) })
+        Ok(Self {
+            name: name.to_owned(),
+            shared,
+            snapshot,
+            last: LastReading::default(),
+            _collector: Some(collector),
+        })
     }
 
     /// A link that told these two statuses, the second one a second later, and never answers again:
@@ -79,7 +89,13 @@ impl Live {
         let (contact, feed) = (Arc::new(Nowhere), Feed::default());
         let shared = Shared { contact, feed, past: Mutex::new(past) };
         let (name, snapshot) = ("gone".to_owned(), Snapshot::default());
-        Self { name, shared: Arc::new(shared), snapshot, _collector: None }
+        Self {
+            name,
+            shared: Arc::new(shared),
+            snapshot,
+            last: LastReading::default(),
+            _collector: None,
+        }
     }
 
     /// Returns the deployment and the policies in force, as texts.
@@ -91,6 +107,11 @@ impl Live {
             Answer::Texts(texts) => Ok(*texts),
             _ => Err(unexpected()),
         }
+    }
+
+    /// Returns what the texts in force say.
+    fn reading(&self) -> Result<Arc<Reading>, Fault> {
+        Ok(self.last.of(self.texts()?))
     }
 
     /// Sends a request on a connection of its own.
@@ -159,17 +180,17 @@ impl Source for Live {
     }
 
     fn knobs(&self, query: &KnobsQuery) -> Result<Vec<Knob>, Fault> {
-        settings::knobs(&self.texts()?, query.direction.as_deref())
+        settings::knobs(&*self.reading()?, query.direction.as_deref())
     }
 
     fn promises(&self, query: &PromisesQuery) -> Result<Promises, Fault> {
-        settings::promises(&self.texts()?, query.direction.as_deref())
+        settings::promises(&*self.reading()?, query.direction.as_deref())
     }
 
     fn predict(&self, predict: &Predict) -> Result<Prediction, Fault> {
-        let texts = self.texts()?;
+        let reading = self.reading()?;
         match self.call(&settings::dry_run(predict))? {
-            Answer::Changed(changed) => settings::predict(&texts, predict, &changed),
+            Answer::Changed(changed) => settings::predict(&reading, predict, &changed),
             _ => Err(unexpected()),
         }
     }

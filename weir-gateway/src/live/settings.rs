@@ -1,6 +1,7 @@
 //! The settings that the policies of a link have, and the effect of a change, computed from their
 //! texts.
 
+use super::reading::Reading;
 use crate::http::Fault;
 use crate::json::{Knob, Predict, Predicted, Prediction, Promises, SettingChange};
 use crate::promises;
@@ -10,7 +11,6 @@ use weir_control::protocol::{Changed, Request, Setting, Terms};
 use weir_control::texts;
 use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
-use weir_link::change::history::Texts;
 use weir_policy::calculus::{self, Effective};
 use weir_policy::deployment::{Deployment, Direction};
 use weir_policy::diff::{self, Difference};
@@ -19,11 +19,11 @@ use weir_policy::knobs;
 use weir_policy::policy::Policy;
 
 /// Returns what can be set in the policy of a direction, the first one without a name.
-pub fn knobs(texts: &Texts, direction: Option<&str>) -> Result<Vec<Knob>, Fault> {
-    let deployment = read(texts)?;
-    let way = way(&deployment, direction)?;
+pub fn knobs(reading: &Reading, direction: Option<&str>) -> Result<Vec<Knob>, Fault> {
+    let way = way(reading.deployment()?, direction)?;
     let name = way.path.display().to_string();
-    let text = texts
+    let text = reading
+        .texts
         .file(&name)
         .ok_or_else(|| Fault::new(500, format!("the link does not tell the text of `{name}`")))?;
     let all = knobs::all(&text, &way.policy).map_err(|why| Fault::new(500, why))?;
@@ -31,9 +31,8 @@ pub fn knobs(texts: &Texts, direction: Option<&str>) -> Result<Vec<Knob>, Fault>
 }
 
 /// Returns what the policy of a direction promises, the first one without a name.
-pub fn promises(texts: &Texts, direction: Option<&str>) -> Result<Promises, Fault> {
-    let deployment = read(texts)?;
-    Ok(promises::of(&way(&deployment, direction)?.policy))
+pub fn promises(reading: &Reading, direction: Option<&str>) -> Result<Promises, Fault> {
+    Ok(promises::of(&way(reading.deployment()?, direction)?.policy))
 }
 
 /// A setting as the page has it.
@@ -69,12 +68,15 @@ pub fn settings(changes: &[SettingChange]) -> Vec<Setting> {
     changes.iter().map(setting).collect()
 }
 
-/// Returns what a change of these texts would lead to, of which the link said this.
-pub fn predict(texts: &Texts, predict: &Predict, changed: &Changed) -> Result<Prediction, Fault> {
-    let before = texts::read_again(texts);
-    let known = before.findings.clone();
-    let before = read_of(before)?;
-    let (standing, findings) = apart(changed.findings.clone(), &known);
+/// Returns what a change of what was read would lead to, of which the link said this.
+pub fn predict(
+    reading: &Reading,
+    predict: &Predict,
+    changed: &Changed,
+) -> Result<Prediction, Fault> {
+    let before = reading.deployment()?;
+    let known = &reading.outcome.findings;
+    let (standing, findings) = apart(changed.findings.clone(), known);
     let mut prediction = Prediction {
         errors: changed.errors,
         findings,
@@ -85,10 +87,11 @@ pub fn predict(texts: &Texts, predict: &Predict, changed: &Changed) -> Result<Pr
     if changed.errors > 0 {
         return Ok(prediction);
     }
-    let edited = texts::edited(texts, &before, &settings(&predict.settings));
-    let after = read(&edited.map_err(Fault::bad)?)?;
+    let edited = texts::edited(&reading.texts, before, &settings(&predict.settings));
+    let after = Reading::new(edited.map_err(Fault::bad)?);
     let direction = predict.direction.as_deref();
-    let policies = (&way(&before, direction)?.policy, &way(&after, direction)?.policy);
+    let after = after.deployment()?;
+    let policies = (&way(before, direction)?.policy, &way(after, direction)?.policy);
     prediction.classes = classes(policies);
     Ok(prediction)
 }
@@ -124,15 +127,6 @@ fn difference(changed: &Changed, direction: Option<&str>) -> String {
     let wanted = ways.filter(|way| direction.is_none_or(|name| way.direction == name));
     let texts: Vec<_> = wanted.map(|way| way.text.as_str()).collect();
     if texts.is_empty() { changed.what.clone() } else { texts.concat() }
-}
-
-fn read(texts: &Texts) -> Result<Deployment, Fault> {
-    read_of(texts::read_again(texts))
-}
-
-fn read_of(outcome: Outcome<Deployment>) -> Result<Deployment, Fault> {
-    let wrong = || Fault::new(500, "the policies in force have errors for this program");
-    outcome.plan.ok_or_else(wrong)
 }
 
 fn way<'a>(deployment: &'a Deployment, name: Option<&str>) -> Result<&'a Direction, Fault> {
@@ -212,19 +206,19 @@ const LEAVES_MAX: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_link::change::history::File;
+    use weir_link::change::history::{File, Texts};
 
     const POLICY: &str = "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n\
         [class.voice]\nrate = '2 Mbit/s'\narrival = { rate = '1 Mbit/s', burst = '10 KB' }\n\
         match = [{ proto = 'udp' }]\n\
         [class.rest]\nrate = '8 Mbit/s'\ndefault = true\n";
 
-    fn texts() -> Texts {
+    fn reading() -> Reading {
         let deployment = "[deployment]\nname = 'd'\nports = { a = 'a0', b = 'b0' }\n\
                           [direction.up]\nfrom = 'a'\nto = 'b'\npolicy = 'p.toml'\n";
         let file = |name: &str, text: &str| File { name: name.to_owned(), text: text.to_owned() };
         let (deployment, files) = (file("d.toml", deployment), vec![file("p.toml", POLICY)]);
-        Texts { deployment, files, ..Texts::default() }
+        Reading::new(Texts { deployment, files, ..Texts::default() })
     }
 
     #[test]
@@ -241,7 +235,7 @@ mod tests {
         };
         let predict = Predict { direction: None, settings: vec![change, rest] };
         let changed = Changed { what: "rates".to_owned(), ..Changed::default() };
-        let prediction = super::predict(&texts(), &predict, &changed).expect("it is predicted");
+        let prediction = super::predict(&reading(), &predict, &changed).expect("it is predicted");
         let names: Vec<_> = prediction.classes.iter().map(|class| class.name.as_str()).collect();
         assert_eq!(names, ["voice", "rest"]);
         let near = |value: Option<f64>, wanted: f64| {
@@ -254,8 +248,8 @@ mod tests {
         let (before, after) = voice.delay_bound_us.expect("an arrival has a bound");
         assert!(before.expect("known") > after.expect("known"), "{voice:?}");
         let errors = Changed { errors: 1, ..changed };
-        let wrong = super::predict(&texts(), &predict, &errors).expect("it is said");
+        let wrong = super::predict(&reading(), &predict, &errors).expect("it is said");
         assert!(wrong.errors == 1 && wrong.classes.is_empty());
-        assert!(knobs(&texts(), Some("down")).is_err());
+        assert!(knobs(&reading(), Some("down")).is_err());
     }
 }

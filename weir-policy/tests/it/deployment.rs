@@ -37,6 +37,9 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
         Some("site/p.toml") => Ok(POLICY.into()),
         Some("site/bad.toml") => Ok(POLICY.replace("drr", "dr").into()),
         Some("site/plain.toml") => Ok(PLAIN.into()),
+        Some("site/follows.toml") => {
+            Ok(PLAIN.replacen("[link]", "[link]\nfollows_arrivals = true", 1).into())
+        }
         Some("site/slow.toml") => Ok(PLAIN.replace("100 Mbit/s", "100 kbit/s").into()),
         Some("site/priority.toml") => {
             Ok(POLICY.replace("drr", "priq").replace("default", "priority = 1\ndefault").into())
@@ -715,4 +718,13 @@ fn hosts_that_are_asked_are_a_few_and_the_same_for_a_modem() {
     check(&both(three, others), &["W218@d:16:17"]);
     check(&both("'192.0.2.1', '192.0.2.2'", three), &["W218@d:15:10", "W218@d:16:17"]);
     check(&both("'192.0.2.1', '192.0.2.1', '192.0.2.3'", three), &["W218@d:15:24", "W218@d:16:17"]);
+}
+
+#[test]
+fn one_rule_sets_the_rate_of_a_direction() {
+    let varies = "[direction.up.autorate]\nmin = '1 Mbit/s'\nbase = '2 Mbit/s'\nmax = '3 Mbit/s'\n";
+    let follows = WAYS.replacen("p.toml", "follows.toml", 1);
+    check(&format!("{HEAD}{WAYS}{varies}"), &[]);
+    check(&format!("{HEAD}{follows}"), &[]);
+    check(&format!("{HEAD}{follows}{varies}"), &["W218@d:11:15"]);
 }
