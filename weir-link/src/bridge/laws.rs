@@ -9,6 +9,8 @@
 //! Stamps differ: frames that arrive at the same instant have no order of their own.
 
 use std::collections::BTreeSet;
+use std::num::NonZero;
+use std::thread;
 
 use super::*;
 use crate::lane::change::{LaneChange, Way};
@@ -247,11 +249,13 @@ const ON_THE_WAY_US: u64 = 5_000;
 /// The frames that the lane has room for.
 const FRAMES: u32 = 8192;
 
-#[test]
-fn workers_change_no_decision() {
-    let loads = std::env::var("WEIR_LAWS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+/// Frames that left, frames that were dropped, and schedulers that decide by the turns of the loop.
+type Held = (usize, u64, BTreeSet<&'static str>);
+
+/// Holds schedulers to the law, each on so many loads.
+fn hold(schedulers: impl IntoIterator<Item = &'static str>, loads: u64) -> Held {
     let (mut left, mut dropped, mut by_turns) = (0, 0, BTreeSet::new());
-    for scheduler in SCHEDULERS.iter().map(|entry| entry.descriptor.keyword) {
+    for scheduler in schedulers {
         let mut random = Random::new(45, 0);
         for number in 0..loads {
             let [text, later] = [(); 2].map(|()| policies::text(scheduler, &mut random));
@@ -272,8 +276,26 @@ fn workers_change_no_decision() {
             }
         }
     }
+    (left, dropped, by_turns)
+}
+
+#[test]
+fn workers_change_no_decision() {
+    let loads = std::env::var("WEIR_LAWS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    // By turns, so that the slow ones, which stand together, are on all threads.
+    let part = |first: usize| SCHEDULERS.iter().skip(first).step_by(threads);
+    let held: Vec<Held> = thread::scope(|scope| {
+        let run = |first| {
+            scope.spawn(move || hold(part(first).map(|entry| entry.descriptor.keyword), loads))
+        };
+        let running: Vec<_> = (0..threads).map(run).collect();
+        running.into_iter().map(|thread| thread.join().expect("the law holds")).collect()
+    });
+    let left: usize = held.iter().map(|held| held.0).sum();
+    let dropped: u64 = held.iter().map(|held| held.1).sum();
     // They read a clock when they are served, as those kernels did.
     let known = |scheduler: &&str| ["cbq-altq", "htb-2.6.5"].contains(scheduler);
-    assert!(by_turns.iter().all(known), "{by_turns:?}");
+    assert!(held.iter().flat_map(|held| &held.2).all(known), "{held:?}");
     assert!(left > 3_000 && dropped > 20, "{left} frames left, {dropped} were dropped");
 }
