@@ -30,6 +30,8 @@ pub struct AtLeast {
 pub enum Note {
     /// No bound is known for the rules of the scheduler.
     Rules,
+    /// The rate of the link follows arrivals.
+    Follows,
     /// Each leaf gets a part of the line in proportion to what it offers.
     Offered,
     /// Other leaves may take the whole line.
@@ -53,6 +55,10 @@ impl Note {
     pub fn text(self) -> &'static str {
         match self {
             Note::Rules => "no bound is known for the rules of this scheduler",
+            Note::Follows => {
+                "the rate of the link follows that at which packets arrive (`follows_arrivals`), \
+                 so nothing is known beforehand"
+            }
             Note::Offered => {
                 "a class that offers more gets more; the least is known where all others declare \
                  an `arrival` and together leave something"
@@ -98,6 +104,9 @@ impl AtLeast {
 
 /// Returns the least rate of each leaf, of which `bounds` are known.
 pub(super) fn at_least(plan: &LinkPlan, traffic: &[Traffic], bounds: &[Bound]) -> Vec<AtLeast> {
+    if plan.follows_arrivals {
+        return vec![AtLeast::unknown(Note::Follows); traffic.len()];
+    }
     let (service, line) = (super::service(plan), Line::of(plan));
     let proven: Vec<_> = bounds.iter().map(|bound| bound.proven).collect();
     match &service {

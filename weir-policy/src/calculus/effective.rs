@@ -29,6 +29,9 @@ impl Effective {
         let link = line(plan);
         let count = plan.tree.leaf_count();
         let all = |alone| Self { greedy: vec![None; count], alone: vec![alone; count] };
+        if plan.follows_arrivals {
+            return all(None);
+        }
         match service(plan) {
             // A leaf that offers more gets more, so no share holds in general.
             Service::Arrivals { shaper } => {

@@ -45,16 +45,39 @@ pub struct Bound {
     pub alone_packet: Option<f64>,
     /// Whether the delay is that of a full queue, since the leaf declares no arrival curve.
     pub is_of_queue: bool,
-    /// The smallest `burst` in bytes that outlasts every pause of the leaf, and the delay with it,
-    /// if its burst is smaller and it has such.
-    pub better_burst: Option<(f64, f64)>,
+    /// The smallest burst that outlasts every pause of the leaf, if its burst is smaller and it has
+    /// such.
+    pub better_burst: Option<BetterBurst>,
     /// Where flows of the leaf overtake each other, the longest that a packet of one of them takes
     /// at the proven rate: what each of them may add to the delay of the others in a round.
     pub turn: Option<f64>,
     /// Whether there is no delay since packets of its two queues overtake each other.
     pub is_pair: bool,
+    /// Whether there is no delay since the rate of the link follows arrivals.
+    pub follows: bool,
     /// Whether there is no delay since the real-time curves ask for more than the line sends.
     pub is_overbooked: bool,
+}
+
+/// A burst that outlasts every pause of a leaf.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct BetterBurst {
+    /// In charged bytes.
+    pub bytes: f64,
+    /// The bound with it, in seconds.
+    pub delay: f64,
+    /// Whether the burst of its ceiling must be as large.
+    pub with_ceiling: bool,
+}
+
+impl BetterBurst {
+    /// Returns the keys to write.
+    pub fn keys(&self) -> String {
+        let bytes = Bytes::new(self.bytes as u64);
+        let ceiling =
+            if self.with_ceiling { format!(" and `cburst = \"{bytes}\"`") } else { String::new() };
+        format!("`burst = \"{bytes}\"`{ceiling}")
+    }
 }
 
 /// The arrivals at one leaf, in bytes and bytes a second.
@@ -107,12 +130,17 @@ pub fn bounds(plan: &LinkPlan, demands: &[Demand]) -> Vec<Bound> {
     let servers = servers::servers(&service, &line, &traffic);
     let together = together(plan, &traffic, &line);
     let is_overbooked = above_slowest_line(plan).is_some();
+    let with_ceiling = has_ceilings(plan);
     let bound = |(server, traffic): (Option<Server>, &Traffic)| {
-        // A packet that may not leave yet waits, whatever the scheduler promises.
-        let Some(server) = server.filter(|_| !traffic.paces) else {
-            return Bound { is_overbooked, ..nothing(traffic) };
+        // A packet that may not leave yet waits, whatever the scheduler promises; and nobody knows
+        // beforehand how fast a line is whose rate follows arrivals.
+        let Some(server) = server.filter(|_| !traffic.paces && !plan.follows_arrivals) else {
+            let follows = plan.follows_arrivals;
+            return Bound { is_overbooked, follows, ..nothing(traffic) };
         };
-        of_leaf(&server, traffic, &line, together.as_ref())
+        let mut bound = of_leaf(&server, traffic, &line, together.as_ref());
+        bound.better_burst.iter_mut().for_each(|better| better.with_ceiling = with_ceiling);
+        bound
     };
     let mut bounds = servers.into_iter().zip(&traffic).map(bound);
     let mut of = |is_present: &bool| if *is_present { bounds.next() } else { None };
@@ -317,7 +345,9 @@ fn of_leaf(
         smaller(smaller(declared, any_order), standing).filter(|_| traffic.in_order)
     };
     let (delay, better) = (delay_of(server), server.with_lasting_burst());
-    let better = better.and_then(|(burst, server)| Some((burst, delay_of(&server)?)));
+    let better = better.and_then(|(bytes, server)| {
+        Some(BetterBurst { bytes, delay: delay_of(&server)?, with_ceiling: false })
+    });
     let waiting = traffic.arrival.and_then(|arrival| server.fresh.backlog(arrival, traffic.packet));
     let one = server.fresh.delay((traffic.packet, server.fresh.rate()));
     let takes_turns = !traffic.in_order && !traffic.is_pair;
@@ -328,12 +358,22 @@ fn of_leaf(
         backlog: smaller(waiting, Some(traffic.limit)).map(|bytes| outward(bytes, 1.0)),
         alone_packet: one.map(finish),
         is_of_queue: traffic.arrival.is_none(),
-        better_burst: better.filter(|row| delay.is_none_or(|delay| row.1 < delay)),
+        better_burst: better.filter(|row| delay.is_none_or(|delay| row.delay < delay)),
         turn: turn.filter(|turn| turn.is_finite()),
         is_pair: traffic.is_pair,
         is_overbooked: false,
+        follows: false,
     }
 }
+
+/// Returns whether classes have ceilings with bursts of their own.
+fn has_ceilings(plan: &LinkPlan) -> bool {
+    let entry = sched::find(plan.scheduler);
+    entry.is_some_and(|entry| entry.descriptor.parameters.iter().any(|row| row.name == CEILING_BURST))
+}
+
+/// The parameter of classes that have ceilings.
+const CEILING_BURST: &str = "cburst";
 
 fn smaller(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {

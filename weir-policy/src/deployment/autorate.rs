@@ -167,8 +167,7 @@ pub(super) fn check(autorate: &Autorate, policy: &Policy, span: Span, report: &m
     let mut short = Vec::new();
     for (leaf, (least, demand)) in least.iter().zip(&policy.demands).enumerate() {
         let (Some(least), Some(arrival)) = (least.rate, demand.arrival) else { continue };
-        // Bytes a second.
-        let gets = Rate::new((least * share * 8.0) as u64).unwrap_or(Rate::MIN);
+        let gets = Rate::new((least * share) as u64).unwrap_or(Rate::MIN);
         if gets < arrival.rate {
             let name = policy.leaf_name(LeafId(leaf as u32));
             short.push(format!("class `{name}` gets {gets} of its {}", arrival.rate));

@@ -17,7 +17,6 @@ use crate::policy::Policy;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use weir_core::ids::LeafId;
-use weir_core::units::Bytes;
 
 /// All effective differences between two policies.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -114,8 +113,8 @@ impl Standing {
             self.at_least.note.map(|note| Cow::Borrowed(note.text())),
             self.note_on_delay(),
             missing(self.bound.backlog, UNBOUNDED),
-            missing(self.greedy, BY_PACKETS),
-            missing(self.alone, IDLES),
+            missing(self.greedy, if self.bound.follows { FOLLOWS } else { BY_PACKETS }),
+            missing(self.alone, if self.bound.follows { FOLLOWS } else { IDLES }),
         ]
     }
 
@@ -132,14 +131,15 @@ impl Standing {
         if let Some(turn) = self.turn() {
             return Some(Cow::Owned(format!("{OVERTAKEN_BEGIN} {turn} {OVERTAKEN_END}")));
         }
-        if let Some((burst, delay)) = better_burst {
-            let (burst, delay) = (Bytes::new(burst as u64), calculus::shown(delay));
+        if let Some(better) = better_burst {
+            let (keys, delay) = (better.keys(), calculus::shown(better.delay));
             return Some(Cow::Owned(format!(
                 "its burst is shorter than the time that others may make it wait, and each wait \
-                 costs it rate; `burst = \"{burst}\"` makes this {delay}"
+                 costs it rate; with {keys} this is {delay}"
             )));
         }
         match delay {
+            None if self.bound.follows => Some(Cow::Borrowed(FOLLOWS)),
             None if is_overbooked => Some(Cow::Borrowed(OVERBOOKED)),
             None if is_pair => Some(Cow::Borrowed(PAIRED)),
             None => Some(Cow::Borrowed(UNBOUNDED)),
@@ -185,6 +185,8 @@ const OVERTAKEN_END: &str = "for each, at the rate that the class is sure of. Ho
                              not known, so there is no bound. That is as it should be; who needs \
                              one gives those packets a class with one queue for all, and an \
                              `arrival`";
+const FOLLOWS: &str = "the rate of the link follows that at which packets arrive \
+                       (`follows_arrivals`), so nothing is known beforehand";
 const PAIRED: &str = "packets of its two queues overtake each other, so there is no bound; who \
                       needs one gives those packets a class with one queue for all, and an \
                       `arrival`";

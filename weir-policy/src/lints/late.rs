@@ -7,7 +7,6 @@ use crate::codes::{Code, Severity};
 use crate::finding::{Draft, Report};
 use crate::policy::class::ClassDraft;
 use weir_core::sched::Service;
-use weir_core::units::Bytes;
 
 pub(super) static CODE: Code = Code {
     id: "W146",
@@ -80,9 +79,9 @@ fn conflict(
         ),
     };
     let span = class.demand.span("delay").unwrap_or(class.span);
-    let burst = subject.bounds[leaf].better_burst.map(|(burst, delay)| {
-        let (burst, delay) = (Bytes::new(burst as u64), calculus::shown(delay));
-        format!("write `burst = \"{burst}\"`, with which it takes {delay}, or ")
+    let burst = subject.bounds[leaf].better_burst.map(|better| {
+        let (keys, delay) = (better.keys(), calculus::shown(better.delay));
+        format!("write {keys}, with which it takes {delay}, or ")
     });
     let mut draft = about(&CODE, class, span, message).cure(format!(
         "{}write a longer `delay`, a higher rate for this class, or lower ones for the others",

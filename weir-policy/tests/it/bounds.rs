@@ -11,6 +11,9 @@ const HFSC: &str = "[link]\nrate = '10 Mbit/s'\nscheduler = 'hfsc'\n\
                     [class.voice]\nmatch = { dscp = 'ef' }\n\
                     rt_m1 = '400 kbit/s'\nrt_d = '4 ms'\nrt_m2 = '200 kbit/s'\n@\n\
                     [class.rest]\ndefault = true\nls_m2 = '9 Mbit/s'\nisolate = 'flows'\n";
+const HTB: &str = "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n\
+                   [class.voice]\nmatch = { dscp = 'ef' }\nrate = '2 Mbit/s'\n@\n\
+                   [class.rest]\ndefault = true\nrate = '8 Mbit/s'\nisolate = 'flows'\n";
 const CBQ: &str = "[link]\nrate = '10 Mbit/s'\nscheduler = 'cbq'\n\
                    [class.voice]\nmatch = { dscp = 'ef' }\nrate = '2 Mbit/s'\n\
                    queue = { limit = '240 packets' }\n@\n\
@@ -48,13 +51,37 @@ fn a_bound_of_seconds_says_which_burst_makes_it_short() {
     let long = voice(CBQ, &format!("{arrival}burst = '1514 B'"));
     let delay = long.bound.delay.expect("it has a bound");
     assert!(delay > 2.0, "{delay} s");
-    let (burst, promised) = long.bound.better_burst.expect("a longer burst helps");
+    let better = long.bound.better_burst.expect("a longer burst helps");
+    let (burst, promised) = (better.bytes, better.delay);
     let [_, note, ..] = long.notes();
     let note = note.expect("it is long");
-    assert!(note.contains("`burst = \"") && note.contains(" KB\"` makes this"), "{note}");
+    assert!(note.contains("with `burst = \"") && note.contains(" KB\"` this is"), "{note}");
     let short = voice(CBQ, &format!("{arrival}burst = '{burst} B'"));
     let delay = short.bound.delay.expect("it has a bound");
     assert!((delay - promised).abs() < 1e-5 && delay < 0.15, "{delay} s, and {promised} promised");
+}
+
+#[test]
+fn a_burst_is_told_with_that_of_the_ceiling_where_there_is_one() {
+    let arrival = "arrival = { rate = '500 kbit/s', burst = '3 KB' }\n";
+    let better = voice(HTB, arrival).bound.better_burst.expect("a longer burst helps");
+    let keys = better.keys();
+    assert!(keys.starts_with("`burst = ") && keys.contains(" and `cburst = "), "{keys}");
+    let written = keys.replace("` and `", "\n").replace('`', "");
+    let delay = voice(HTB, &format!("{arrival}{written}")).bound.delay.expect("it has a bound");
+    assert!((delay - better.delay).abs() < 1e-4, "{delay} s, and {} promised", better.delay);
+}
+
+#[test]
+fn nothing_is_known_beforehand_where_the_rate_follows_arrivals() {
+    let follows = HTB.replace("[link]", "[link]\nfollows_arrivals = true");
+    let voice = voice(&follows, "arrival = { rate = '500 kbit/s', burst = '3 KB' }");
+    let known: Vec<_> = voice.figures().into_iter().filter(|row| row.1.is_some()).collect();
+    assert!(matches!(known[..], [("backlog B", _)]), "{known:?}");
+    for (number, note) in voice.notes().into_iter().enumerate().filter(|row| row.0 != 2) {
+        let note = note.expect("it says why");
+        assert!(note.contains("follows_arrivals"), "{number}: {note}");
+    }
 }
 
 #[test]

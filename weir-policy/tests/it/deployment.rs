@@ -40,6 +40,10 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
         Some("site/follows.toml") => {
             Ok(PLAIN.replacen("[link]", "[link]\nfollows_arrivals = true", 1).into())
         }
+        Some("site/halves.toml") => Ok("[link]\nrate = '8 Mbit/s'\nscheduler = 'htb'\n\
+            [class.voice]\nrate = '2 Mbit/s'\narrival = { rate = '1 Mbit/s', burst = '6 KB' }\n\
+            match = { dport = 7 }\n[class.rest]\nrate = '6 Mbit/s'\ndefault = true\n"
+            .into()),
         Some("site/slow.toml") => Ok(PLAIN.replace("100 Mbit/s", "100 kbit/s").into()),
         Some("site/priority.toml") => {
             Ok(POLICY.replace("drr", "priq").replace("default", "priority = 1\ndefault").into())
@@ -727,4 +731,18 @@ fn one_rule_sets_the_rate_of_a_direction() {
     check(&format!("{HEAD}{WAYS}{varies}"), &[]);
     check(&format!("{HEAD}{follows}"), &[]);
     check(&format!("{HEAD}{follows}{varies}"), &["W218@d:11:15"]);
+}
+
+#[test]
+fn a_class_is_told_what_it_gets_at_the_least_rate() {
+    let ways = WAYS.replacen("p.toml", "halves.toml", 1);
+    let at = |min: &str| {
+        format!(
+            "{HEAD}{ways}[direction.up.autorate]\nmin = '{min}'\nbase = '8 Mbit/s'\n\
+             max = '9 Mbit/s'\n"
+        )
+    };
+    check(&at("4 Mbit/s"), &[]);
+    let found = check(&at("2 Mbit/s"), &["W219@d:11:15"]).findings;
+    assert!(found[0].message.contains("gets 500 kbit/s of its 1 Mbit/s"), "{}", found[0].message);
 }
