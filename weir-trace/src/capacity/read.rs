@@ -158,6 +158,10 @@ impl Columns {
     }
 
     fn row(&self, line: &str) -> Result<(u64, u64), String> {
+        if line.split(SEPARATORS).any(is_part) {
+            let wrong = "has a number with a separator in quotes, such as \"5,000\": write 5000";
+            return Err(wrong.to_owned());
+        }
         let cell = |place| cells(line).nth(place).ok_or_else(|| "has too few columns".to_owned());
         let (time, rate) = (cell(self.time)?, cell(self.rate)?);
         let wrong = |text: &str, what| format!("{:?} is not {what}", cut(text));
@@ -169,8 +173,16 @@ impl Columns {
 }
 
 fn cells(line: &str) -> impl Iterator<Item = &str> {
-    line.split([',', ';', '\t']).map(|cell| cell.trim().trim_matches('"'))
+    line.split(SEPARATORS).map(|cell| cell.trim().trim_matches('"'))
 }
+
+/// Returns whether a quotation begins or ends in a cell, but not both.
+fn is_part(cell: &str) -> bool {
+    let cell = cell.trim();
+    cell == "\"" || cell.starts_with('"') != cell.ends_with('"')
+}
+
+const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
 /// The start of a text, for messages.
 fn cut(text: &str) -> String {
@@ -272,6 +284,7 @@ mod tests {
             ("when,kbps\n0,1\n", "line 1: no column is a time, such as `ms` or `duration_s`"),
             ("0,1\n5,2\n5,3\n", "line 3: does not begin after the step above it"),
             ("0,1\n5\n", "line 2: has too few columns"),
+            ("0,1\n5,\"5,000\"\n", "line 2: has a number with a separator in quotes"),
             ("0,1\n5,-2\n", "line 2: \"-2\" is not a rate up to 10 Tbit/s"),
             ("0,1\n5,1.2.3\n", "line 2: \"1.2.3\" is not a rate up to 10 Tbit/s"),
             ("1\n\n2\nx\n", "line 4: \"x\" is not a millisecond at which a packet may leave"),
