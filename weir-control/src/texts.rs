@@ -141,6 +141,13 @@ fn joined_table<'t>(texts: &'t mut Texts, file: &str, edit: &Edit<'_>) -> Option
 fn file_of(setting: &Setting, texts: &Texts, deployment: &Deployment) -> Result<String, String> {
     let key = &setting.key;
     let is_own = ["deployment.", "direction."].iter().any(|table| key.starts_with(table));
+    if key.starts_with(AUTORATE) {
+        return Err(format!(
+            "`{key}` is no key of a policy but of [direction.NAME.autorate] in {}: change it \
+             there, and `weir restart`",
+            texts.deployment.name
+        ));
+    }
     let ways = &deployment.directions;
     let named = |way: &&Direction| Some(&way.name) == setting.direction.as_ref();
     let (way, others) = match (&setting.direction, ways.as_slice()) {
@@ -181,6 +188,9 @@ fn file_of(setting: &Setting, texts: &Texts, deployment: &Deployment) -> Result<
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }
+
+/// How keys of a rate that varies begin.
+const AUTORATE: &str = "autorate.";
 
 #[cfg(test)]
 mod tests {

@@ -214,9 +214,45 @@ impl Init {
         let names = files.map(|(name, _)| self.out.join(name).display().to_string()).to_vec();
         match output.format {
             Format::Json => output.json(&Written { files: names }),
-            Format::Text => output.text(&next_steps(&names, self.host.as_deref(), self.queue)),
+            Format::Text => output.text(&self.next_steps(&names)),
         }
         Ok(Exit::Clean)
+    }
+
+    /// Returns what to do with the files of these names.
+    fn next_steps(&self, names: &[String]) -> String {
+        let [download, upload, deployment] = names else { return String::new() };
+        // A cake counts no hosts.
+        let see = match self.queue {
+            Queue::Isolate => {
+                format!("{NAME} --hosts 5     (who sends, what waits, and what was lost)")
+            }
+            Queue::Cake => format!("{NAME}     (what was sent, what waits, and what was lost)"),
+        };
+        let place = self.host.as_ref().map_or_else(
+            || "between the interfaces that it names".to_owned(),
+            |host| format!("at {host}, which keeps its addresses"),
+        );
+        let change = if self.varies {
+            format!(
+                "the rates `min`, `base` and `max` in {deployment}, then weir restart {NAME}     \
+                 (between them the rate follows the line)"
+            )
+        } else {
+            format!(
+                "weir set {NAME} upload:link.rate=9Mbit/s     (the line became slower: all \
+                 classes follow)"
+            )
+        };
+        format!(
+            "written: {download}, {upload}, {deployment}\n\
+             check:   weir check {deployment} --bounds\n\
+             run:     weir up {deployment}     (as root, {place})\n\
+             see:     weir status {see}\n\
+             try:     weir try ADDRESS     (where `weir recv` runs, behind the line: what its load \
+             adds to the latency; a few ms, and without Weir often hundreds)\n\
+             change:  {change}\n"
+        )
     }
 
     /// Where nobody can be asked, names all options that are missing.
@@ -382,31 +418,6 @@ fn faults(files: &[(&str, String)], output: &Output) -> Option<Exit> {
     }
     output.text(&render::render(&outcome.findings, &outcome.sources, output.colour()));
     Some(Exit::Faults)
-}
-
-fn next_steps(names: &[String], host: Option<&str>, queue: Queue) -> String {
-    let [download, upload, deployment] = names else { return String::new() };
-    // A cake counts no hosts.
-    let see = match queue {
-        Queue::Isolate => {
-            format!("{NAME} --hosts 5     (who sends, what waits, and what was lost)")
-        }
-        Queue::Cake => format!("{NAME}     (what was sent, what waits, and what was lost)"),
-    };
-    let place = host.map_or_else(
-        || "between the interfaces that it names".to_owned(),
-        |host| format!("at {host}, which keeps its addresses"),
-    );
-    format!(
-        "written: {download}, {upload}, {deployment}\n\
-         check:   weir check {deployment} --bounds\n\
-         run:     weir up {deployment}     (as root, {place})\n\
-         see:     weir status {see}\n\
-         try:     weir try ADDRESS     (where `weir recv` runs, behind the line: what its load \
-         adds to the latency; a few ms, and without Weir often hundreds)\n\
-         change:  weir set {NAME} upload:link.rate=9Mbit/s     (the line became slower: all \
-         classes follow)\n"
-    )
 }
 
 /// The bytes of a frame on each kind of line, beside its own.

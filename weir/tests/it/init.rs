@@ -71,6 +71,8 @@ fn a_line_that_varies_has_a_policy_for_its_least_rate_and_no_findings() {
     let given = ["--down", "20Mbit/s", "--up", "4 Mbit/s", "--link", "lte", "--varies", "-o", &out];
     let output = weir(&[&["init"], &given[..]].concat());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("then weir restart home") && !said.contains("weir set"), "{said}");
     let deployment = path.join("deployment.toml");
     let checked = weir(&["check", &deployment.display().to_string()]);
     assert_eq!(checked.status.code(), Some(0), "{checked:?}");
