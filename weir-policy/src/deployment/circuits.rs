@@ -181,9 +181,9 @@ fn check(node: &Node<'_>, name: &str, directions: &[impl Route], report: &mut Re
 type Misfit = (&'static codes::Code, String, String);
 
 /// Lets a circuit of each plan join at each site, where it would be alone; returns those that
-/// cannot.
+/// cannot. Circuits that joined are no fault of what is written.
 fn misfits(template: &CircuitTemplate, policy: &Policy) -> Vec<Misfit> {
-    let policy = policy.clone().with_places();
+    let policy = policy.clone().with_places().vacated();
     let sites: Vec<&str> = policy
         .places
         .iter()

@@ -165,6 +165,18 @@ impl Policy {
         }
     }
 
+    /// Returns the policy, which has all its places, without the classes at them.
+    pub(crate) fn vacated(mut self) -> Self {
+        self.joining = OnceLock::new();
+        let count: u32 = self.places.iter().map(|places| places.count).sum();
+        for leaf in (self.first_place.0..self.first_place.0 + count).map(LeafId) {
+            if !self.link.tree.is_vacant(leaf) {
+                self.put(&Seating { name: String::new(), leaf, class: None, was_there: true });
+            }
+        }
+        self
+    }
+
     /// Returns what the leaf of a place is now, to become it again; its text is not kept.
     pub fn seating(&self, leaf: LeafId) -> Seating {
         let is_vacant = self.link.tree.is_vacant(leaf);

@@ -85,13 +85,17 @@ fn a_template_of_circuits_is_checked_without_rows() {
 
 /// Reads a deployment with this section, whose policies have these plans and this template.
 fn deployed(section: &str, (plans, template): (&str, &str)) -> Outcome<Deployment> {
+    deployed_text(section, &policy(plans, template))
+}
+
+fn deployed_text(section: &str, policy: &str) -> Outcome<Deployment> {
     let text = format!(
         "[deployment]\nname = 'd'\nports = {{ in = 'eth0', out = 'eth1' }}\n\
          [deployment.circuits]\n{section}[direction.down]\nfrom = 'out'\nto = 'in'\n\
          policy = 'p.toml'\n"
     );
     let read_file = |path: &Path| match path.to_str() {
-        Some("site/p.toml") => Ok(policy(plans, template).into_bytes()),
+        Some("site/p.toml") => Ok(policy.as_bytes().to_vec()),
         _ => Err(io::ErrorKind::NotFound.into()),
     };
     let outcome = deployment::parse(text.as_bytes(), "site/d.toml", &read_file);
@@ -100,6 +104,26 @@ fn deployed(section: &str, (plans, template): (&str, &str)) -> Outcome<Deploymen
         |outcome: &Outcome<Deployment>| outcome.plan.as_ref().and_then(|it| it.circuits.clone());
     assert!(outcome.failed() || own(&outcome) == own(&outline), "{section}");
     outcome
+}
+
+#[test]
+fn circuits_that_joined_are_no_fault_of_a_plan() {
+    let small = "[plan.gold]\nrate = '2 Mbit/s'\nprio = 3\n";
+    let joined = |site: &str, rate: &str, sport: u16| {
+        format!(
+            "[class.of-{site}]\nparent = '{site}'\nrate = '{rate}'\nplace = 0\n\
+             match = {{ sport = {sport} }}\n"
+        )
+    };
+    let full = joined("north", "8 Mbit/s", 1) + &joined("south", "3 Mbit/s", 2);
+    let one_place = policy(small, TEMPLATE).replace("places = 9", "places = 1") + &full;
+    let nine_places = policy(small, TEMPLATE) + &full;
+    for text in [one_place, nine_places] {
+        let findings = deployed_text("from = 'c.csv'\n", &text).findings;
+        let of_circuits = |code: &&str| ["W216", "W217"].contains(code);
+        let told: Vec<_> = findings.iter().map(|one| one.code).filter(of_circuits).collect();
+        assert!(told.is_empty(), "{text}: {findings:#?}");
+    }
 }
 
 #[test]
