@@ -237,7 +237,9 @@ fn shaped(direction: &Direction, ends: (Vec<usize>, usize), plan: &SortPlan) -> 
     let lane = LaneConfig::unsorted(&direction.name, ends, &direction.policy)?;
     let (sojourn_max, train_max) = (direction.sojourn_max.clone(), direction.train_max.clone());
     let (sorting, frames_max) = (Some(plan.clone()), direction.pool);
-    Ok(LaneConfig { sorting, frames_max, sojourn_max, train_max, autorate, ..lane })
+    let restores_dscp = direction.restores_dscp;
+    let lane = LaneConfig { sorting, frames_max, sojourn_max, train_max, ..lane };
+    Ok(LaneConfig { autorate, restores_dscp, ..lane })
 }
 
 /// A lane through which frames pass at once.

@@ -280,6 +280,8 @@ fn fixed_key_of_direction(old: &Deployment, new: &Deployment) -> Option<String> 
             "`pool`"
         } else if old.autorate != new.autorate {
             "`autorate`"
+        } else if old.restores_dscp != new.restores_dscp {
+            "`restore_dscp`"
         } else {
             return None;
         };
