@@ -12,7 +12,7 @@ use weir_trace::record::{File, Head, LaneHead};
 use crate::bridge::{BridgeConfig, BridgePort, LaneConfig, Varies};
 use crate::port::impaired::Impairment;
 use crate::port::{PortConfig, SHARES_MAX};
-use crate::sorter::SortPlan;
+use crate::sorter::{SortConfig, SortPlan};
 use weir_host::error::{Result, SystemError};
 use weir_host::sandbox;
 use weir_host::wait::{WaitPolicy, usable_cpus};
@@ -35,7 +35,8 @@ pub fn bridges_sorted(deployment: &Deployment, plans: &[SortPlan]) -> Result<Vec
 
 /// Returns how frames of each direction are sorted into rings.
 pub fn sort_plans(deployment: &Deployment) -> Vec<SortPlan> {
-    deployment.directions.iter().map(|direction| SortPlan::of_policy(&direction.policy)).collect()
+    let config = deployment.directions.iter().map(SortConfig::of_direction);
+    config.map(SortPlan::new).collect()
 }
 
 /// Returns the ports of a deployment by number, each as its bridge opens it but for how it sorts
