@@ -341,7 +341,7 @@ fn hosts_have_their_own_addresses() -> Outcome {
     ] {
         let mut router = Router::new()?;
         let scene = &mut router.scene;
-        let Testbed { client, weir, server, .. } = &scene.testbed;
+        let Testbed { client, weir, .. } = &scene.testbed;
         Netlink::open_in(client)?.add_address(END, SECOND.into(), 24)?;
         let index = Netlink::open_in(weir)?.link(interface)?.index;
         let rates = ["--down", "10 Mbit/s", "--up", "50 Mbit/s", "--link", "fibre"];
@@ -360,15 +360,16 @@ fn hosts_have_their_own_addresses() -> Outcome {
         for host in [CLIENT, SECOND] {
             restored::datagrams((client, host.into(), 0), (server, SERVER.into(), 0))?;
         }
+        let arguments = ["--format", "json", "status", "--hosts", "5", "--control", "weir.sock"];
+        let status: Status = serde_json::from_str(&scene.weir(&arguments)?.stdout)?;
         let ways: &[&str] = if interface == LEFT { &["download", "upload"] } else { &["upload"] };
-        for way in ways {
-            let control = ["--control", "weir.sock", "--class"];
-            let class = format!("{way}:hosts");
-            let status = scene.weir(&[&["status", "--hosts", "5"], &control[..], &[&class]].concat())?;
-            let has = |host: &Ipv4Addr| {
-                status.stdout.split_whitespace().any(|word| word == host.to_string())
-            };
-            assert!(shown.iter().all(has) && !hidden.iter().any(has), "{way}: {status:?}");
+        let lanes = status.lanes.iter().filter(|lane| ways.contains(&lane.name.as_str()));
+        assert_eq!(lanes.clone().count(), ways.len());
+        for lane in lanes {
+            let hosts = lane.classes.iter().filter_map(|class| class.hosts.as_ref());
+            let rows: Vec<_> = hosts.flat_map(|hosts| &hosts.rows).collect();
+            let has = |host: &Ipv4Addr| rows.iter().any(|row| row.address == host.to_string());
+            assert!(shown.iter().all(has) && !hidden.iter().any(has), "{}: {rows:?}", lane.name);
         }
         scene.stop()?;
         router.index = index;
