@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// What precedes the IP packet of a frame, with its ethertype.
+    /// The bytes before the ethertype of the IP packet.
     const PLAIN: &[u8] = &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
     const TAGGED: &[u8] = &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0, 0xa0, 5];
 
@@ -249,12 +249,15 @@ mod tests {
         }
     }
 
-    /// Frames of the other way by their seconds, and the class that the last ones give.
+    /// The name of a row; frames of the other way, each with its second, class and flags; the class
+    /// that an answer gets, and when.
+    type Row = (&'static str, &'static [(u64, u8, u8)], u8, u64);
+
     #[test]
     fn the_first_frame_decides_until_the_connection_begins_anew() {
         const SYN: u8 = 2;
         const ACK: u8 = 16;
-        let rows: [(&str, &[(u64, u8, u8)], u8, u64); 7] = [
+        let rows: [Row; 7] = [
             ("the first decides", &[(1, EF, ACK), (2, 0, ACK), (3, AF41, ACK)], EF, 4),
             ("nothing is one, too", &[(1, 0, ACK), (2, EF, ACK)], 0, 3),
             ("another SYN", &[(1, EF, SYN), (2, EF, ACK), (3, AF41, SYN)], AF41, 4),

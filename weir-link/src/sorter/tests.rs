@@ -617,12 +617,7 @@ fn check_rings(classes: &str, rings: &str, unsorted: &[(&str, Reason)]) {
     check_rings_of(false, classes, rings, unsorted);
 }
 
-fn check_rings_of(
-    restores_dscp: bool,
-    classes: &str,
-    rings: &str,
-    unsorted: &[(&str, Reason)],
-) {
+fn check_rings_of(restores_dscp: bool, classes: &str, rings: &str, unsorted: &[(&str, Reason)]) {
     let default = "[class.rest]\nrate = \"1 Mbit/s\"\ndefault = true\n";
     let link = "[link]\nrate = \"100 Mbit/s\"\nscheduler = \"htb\"\n";
     let text = format!("{link}{default}{}", classes.replace("RATE", "rate = \"1 Mbit/s\""));

@@ -330,8 +330,8 @@ fn a_code_point_comes_back() -> Outcome {
     router.stop()
 }
 
-/// What CAKE's `nat` is for: at the interface towards the hosts, as `weir init` writes it, both
-/// directions tell two hosts apart; behind the translation they are one, as `weir check` says.
+/// At the interface towards the hosts, as `weir init` writes it, both directions tell two hosts
+/// apart without CAKE's `nat`; behind the translation they are one, as `weir check` says.
 fn hosts_have_their_own_addresses() -> Outcome {
     let by_source = "[link]\nrate = \"20 Mbit/s\"\nscheduler = \"drr\"\n[class.hosts]\n\
                      default = true\nisolate = \"flows within srcaddr\"\n";

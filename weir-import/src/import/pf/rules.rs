@@ -752,10 +752,10 @@ impl Place<'_> {
     }
 }
 
-/// What is said of rules for packets that came in elsewhere.
+/// The note on rules for packets that came in elsewhere.
 const COMES_IN: &str = "the interface by which its packets come in is left out";
 
-/// What rules say of packets at an interface.
+/// The decisions of rules about packets at an interface.
 struct Decided {
     /// Rules for packets that come in here, for the packets that go back.
     replies: Vec<Step>,
@@ -815,12 +815,7 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    fn write(
-        &mut self,
-        decision: &Decision,
-        code_point: Option<Dscp>,
-        reading: &mut Reading,
-    ) {
+    fn write(&mut self, decision: &Decision, code_point: Option<Dscp>, reading: &mut Reading) {
         let line = self.rules[decision.rule].line;
         let Queues(queue, second) = decision.queue.unwrap_or(Queues(self.default, None));
         if let Some(second) = second {
