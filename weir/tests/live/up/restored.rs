@@ -91,6 +91,11 @@ fn answers_have_it(deployment: &str) -> Outcome {
     let lane = &report["directions"][1];
     assert_eq!(lane["direction"], "download");
     assert!(lane["departures"].as_u64() > Some(50), "{report}");
+    let without = scene.read("link.toml")?.replace("restore_dscp = true", "");
+    scene.write("link.toml", &without)?;
+    let ended = scene.call(&["reload"])?;
+    let refused = "`restore_dscp` in direction `download` cannot change while the link runs";
+    assert!(ended.status.code() == Some(2) && ended.stderr.contains(refused), "{ended:?}");
     scene.stop()?;
     Ok(())
 }
