@@ -59,6 +59,7 @@ fn config(draw: &mut Draw<'_>) -> SortConfig {
         fragments,
         default: LeafId(0).into(),
         ring_priorities,
+        restores_dscp: false,
     }
 }
 

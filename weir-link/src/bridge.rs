@@ -635,9 +635,10 @@ impl Bridge {
     /// Hands each frame of the inbox to the lanes of the ports that it goes to.
     fn distribute(&mut self, now: Instant, port: usize) {
         let mut inbox = std::mem::take(&mut self.inbox);
-        let mut rest = inbox.as_slice();
+        let mut rest = inbox.as_mut_slice();
         while !rest.is_empty() {
-            let (one, behind) = rest.split_at(self.segments(rest));
+            let count = self.segments(rest);
+            let (one, behind) = rest.split_at_mut(count);
             self.forward(now, port, one);
             rest = behind;
         }
@@ -654,18 +655,18 @@ impl Bridge {
 
     /// Hands frames to the lanes of the ports that they go to; several are segments of one
     /// super-packet.
-    fn forward(&mut self, now: Instant, port: usize, received: &[Received]) {
+    fn forward(&mut self, now: Instant, port: usize, received: &mut [Received]) {
         let Received { at_ns, headers, .. } = &received[0];
         let route = self.stations.route(headers.macs, port, Instant::from_nanos(*at_ns));
         let OpenPort { number, kept, .. } = &mut self.ports[port];
-        let lanes = match route {
-            Route::Port(to) => &self.routes[port][to..=to],
-            Route::Others => &self.routes[port][..],
-            Route::Local | Route::Host | Route::Reserved => &[],
+        let ends = match route {
+            Route::Port(to) => to..to + 1,
+            Route::Others => 0..PORTS_MAX,
+            Route::Local | Route::Host | Route::Reserved => 0..0,
         };
-        let mut ways = lanes.iter().flatten();
+        let mut ways = self.routes[port][ends.clone()].iter().flatten();
         let Some(first) = ways.next() else {
-            for one in received {
+            for one in &*received {
                 kept.count(route);
                 self.pool.release(one.frame);
             }
@@ -675,14 +676,17 @@ impl Bridge {
             let ends = (port, self.lanes[*first].labels().to);
             received.iter().for_each(|one| rates.read(one, ends, &self.pool));
         }
+        for back in ends.filter_map(|to| self.routes[to][port]) {
+            self.lanes[back].note_other_way(&received[0]);
+        }
         for way in ways {
-            for one in received {
+            for one in &*received {
                 let Some(frame) = self.pool.copy(one.frame) else {
                     kept.copies += 1;
                     continue;
                 };
-                let copied = [Received { frame, ..*one }];
-                self.lanes[*way].accept(now, (&copied, *number), &mut self.pool);
+                let mut copied = [Received { frame, ..*one }];
+                self.lanes[*way].accept(now, (&mut copied, *number), &mut self.pool);
             }
         }
         self.lanes[*first].accept(now, (received, *number), &mut self.pool);

@@ -337,3 +337,49 @@ fn the_page_on_this_loop_names_functions_that_are_there() {
         }
     }
 }
+
+/// Answers get the code point of what they answer, whose way has no policy, and then the class of
+/// that code point; with shares a worker has looked them up before.
+#[test]
+fn a_frame_is_classified_by_the_code_point_that_it_gets() {
+    let text = "[link]\nrate = '1 Gbit/s'\nscheduler = 'drr'\n\
+                [class.voice]\nmatch = [{ dscp = 'ef' }]\n[class.rest]\ndefault = true\n";
+    let policy = weir_policy::parse(text, "policy.toml").plan.expect("the policy is sound");
+    for (restores, shares, voices) in [(false, 1, 0), (true, 1, 1), (true, 2, 1)] {
+        let (mems, cables): (Vec<_>, Vec<_>) =
+            (0..2).map(|number| Mem::in_parts(&format!("mem{number}"), 1, shares)).unzip();
+        let lane = |(from, to)| {
+            let lane = LaneConfig::new("lane", (vec![from], to), &policy);
+            let restores_dscp = restores && to == 0;
+            LaneConfig { restores_dscp, ..lane.expect("the policy is sound") }
+        };
+        let port = |(number, mem)| BridgePort {
+            number: InterfaceId(number),
+            source: PortSource::Open(Box::new(mem)),
+        };
+        let bridge = Bridge::open(BridgeConfig {
+            ports: (0..).zip(mems).map(port).collect(),
+            lanes: [(0, 1), (1, 0)].map(lane).into(),
+            wait: WaitPolicy::Spin,
+            lag_max: Duration::from_millis(100),
+            cpu: None,
+            workers: 1,
+            passes_carrier: false,
+            intake: true,
+        });
+        let mut scene =
+            Scene { bridge: bridge.expect("ports in memory open"), cables, start: monotonic_ns() };
+        let (mut up, mut down) = (frame(0, 1, 80), frame(1, 0, 9));
+        up[15] = 46 << 2;
+        down[34..36].copy_from_slice(&80u16.to_be_bytes());
+        // What comes before is not known yet.
+        for (at, port, bytes) in [(0, 1, &down), (10, 0, &up), (20, 1, &down)] {
+            scene.cables[port].deliver(0, scene.start + at * 1000, bytes.clone());
+            (1..5).for_each(|later| scene.turn(at + 2 * later));
+        }
+        let classes: Vec<_> = scene.cables[0].take_sent().iter().map(|sent| sent[15]).collect();
+        assert_eq!(classes, [0, up[15] * voices], "{shares}");
+        let sent = |class: usize| scene.bridge.lanes[1].counts(class).account.sent.packets;
+        assert_eq!([sent(0), sent(1)], [voices, 2 - voices].map(u64::from), "{shares}");
+    }
+}

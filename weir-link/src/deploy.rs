@@ -12,7 +12,7 @@ use weir_trace::record::{File, Head, LaneHead};
 use crate::bridge::{BridgeConfig, BridgePort, LaneConfig, Varies};
 use crate::port::impaired::Impairment;
 use crate::port::{PortConfig, SHARES_MAX};
-use crate::sorter::SortPlan;
+use crate::sorter::{SortConfig, SortPlan};
 use weir_host::error::{Result, SystemError};
 use weir_host::sandbox;
 use weir_host::wait::{WaitPolicy, usable_cpus};
@@ -35,7 +35,8 @@ pub fn bridges_sorted(deployment: &Deployment, plans: &[SortPlan]) -> Result<Vec
 
 /// Returns how frames of each direction are sorted into rings.
 pub fn sort_plans(deployment: &Deployment) -> Vec<SortPlan> {
-    deployment.directions.iter().map(|direction| SortPlan::of_policy(&direction.policy)).collect()
+    let config = deployment.directions.iter().map(SortConfig::of_direction);
+    config.map(SortPlan::new).collect()
 }
 
 /// Returns the ports of a deployment by number, each as its bridge opens it but for how it sorts
@@ -237,7 +238,9 @@ fn shaped(direction: &Direction, ends: (Vec<usize>, usize), plan: &SortPlan) -> 
     let lane = LaneConfig::unsorted(&direction.name, ends, &direction.policy)?;
     let (sojourn_max, train_max) = (direction.sojourn_max.clone(), direction.train_max.clone());
     let (sorting, frames_max) = (Some(plan.clone()), direction.pool);
-    Ok(LaneConfig { sorting, frames_max, sojourn_max, train_max, autorate, ..lane })
+    let restores_dscp = direction.restores_dscp;
+    let lane = LaneConfig { sorting, frames_max, sojourn_max, train_max, ..lane };
+    Ok(LaneConfig { autorate, restores_dscp, ..lane })
 }
 
 /// A lane through which frames pass at once.

@@ -17,6 +17,7 @@ mod link;
 mod loss;
 mod outbox;
 mod reserves;
+mod restore;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -44,6 +45,7 @@ use link::LaneLink;
 pub(crate) use link::Turn;
 pub use loss::{Loss, Losses};
 use outbox::{Left, Outbox};
+use restore::Connections;
 
 /// One direction of a bridge, at work.
 pub(crate) struct Lane {
@@ -53,6 +55,8 @@ pub(crate) struct Lane {
     books: Books,
     /// Frames that the link dropped in turns.
     dropped: u64,
+    /// The code points that its frames get from the other way of their connections.
+    connections: Option<Connections>,
 }
 
 impl Lane {
@@ -66,6 +70,7 @@ impl Lane {
             outbox: Outbox::new(),
             books: Books::new(labels, config.frames_max),
             dropped: 0,
+            connections: config.restores_dscp.then(Connections::new),
         }
     }
 
@@ -80,16 +85,27 @@ impl Lane {
         self.link.restart(now, limit, &mut self.books, pool);
     }
 
+    /// Notes a frame that goes the other way, if frames of this lane get its code point.
+    #[inline]
+    pub(crate) fn note_other_way(&mut self, received: &Received) {
+        if let Some(connections) = &mut self.connections {
+            connections.note(received);
+        }
+    }
+
     /// Classifies frames that were received in the turn that began at `now`, and accepts them for
     /// the lane's turn, or sheds what is too old or of which its leaf has too many. Several are
     /// segments of one super-packet, in order, which may be one packet.
     pub(crate) fn accept(
         &mut self,
         now: Instant,
-        (received, port): (&[Received], InterfaceId),
+        (received, port): (&mut [Received], InterfaceId),
         pool: &mut FramePool,
     ) {
-        let mut rest = received;
+        if let Some(connections) = &mut self.connections {
+            received.iter_mut().for_each(|one| connections.restore(one, pool));
+        }
+        let mut rest = &*received;
         while let [first, ..] = rest {
             let Received { frame, at_ns, headers, found } = first;
             let incoming = Incoming { frame: *frame, at_ns: *at_ns, headers, port, found: *found };

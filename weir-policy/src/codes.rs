@@ -141,6 +141,7 @@ codes! {
     BAD_AUTORATE "W218" Error "a varying rate without order, by two rules, or with an unknown modem";
     SMALLEST_RATE "W219" Warning "at the smallest rate a class gets less than it declares";
     ONE_ADDRESS "W220" Info "hosts that a translation of addresses may have made one";
+    RESTORED_TWICE "W221" Error "two directions that take code points from each other";
 
     UNKNOWN_STATEMENT "W401" Error "a word that the imported language does not allow here";
     INCOMPLETE "W402" Error "an imported line that ends too early, or goes on too long";

@@ -40,8 +40,9 @@ pub struct Init {
     #[arg(long, value_name = "NAME", default_value = "wan0")]
     outside: String,
     /// In place of two interfaces: the interface of this machine towards the line. Addresses,
-    /// routes and firewall stay as they are. A router that translates addresses (NAT) names two
-    /// interfaces instead: behind the translation its hosts cannot be told apart.
+    /// routes and firewall stay as they are. A router that translates addresses (NAT) names the one
+    /// towards its hosts, where each has its own address, and gives the two rates in each other's
+    /// place.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["inside", "outside"])]
     host: Option<String>,
     /// The line carries now more and now less: the rates given are its usual ones, and Weir follows

@@ -133,6 +133,6 @@ pub(super) fn with_exceptions(
 }
 
 /// Bound: decisions about an interface; a file with more is refused.
-const DECISIONS_MAX: usize = 1 << 14;
+pub(super) const DECISIONS_MAX: usize = 1 << 14;
 /// How many decisions before a new one are searched for one that leaves it no packets.
-const COMPARED_MAX: usize = 256;
+pub(super) const COMPARED_MAX: usize = 256;

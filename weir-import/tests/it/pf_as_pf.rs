@@ -1,12 +1,14 @@
-//! `weir import pf` puts packets into the queues into which pf puts them: random rules beside a
-//! plain loop over the rules, as pf evaluates them [pf.conf(5)].
+//! `weir import pf` puts packets into the queues into which pf puts them, with the code points that
+//! pf gives them: random rules beside a plain loop over the rules, as pf evaluates them
+//! [pf.conf(5)].
 //!
 //! `WEIR_PF` is the number of sets of rules, 150 if absent; `WEIR_SEED` the first seed in
 //! hexadecimal.
 
 use std::net::Ipv4Addr;
 use weir_core::classify::{Classifier, InterfaceId};
-use weir_core::packet::{Addresses, Headers, Ports, Protocol};
+use weir_core::packet::{Addresses, Dscp, Headers, Ports, Protocol};
+use weir_core::police::Action;
 use weir_core::random::Random;
 use weir_core::units::Instant;
 use weir_import::import::{self, Options};
@@ -22,6 +24,7 @@ struct Rule {
     is_match: bool,
     quick: bool,
     queue: Option<&'static str>,
+    code_point: Option<&'static str>,
     conditions: Vec<Condition>,
 }
 
@@ -67,22 +70,27 @@ impl Condition {
     }
 }
 
-/// As pf evaluates rules.
-fn by_pf(rules: &[Rule], packet: &Headers) -> &'static str {
-    let (mut matched, mut passed) = (None, None);
+/// As pf evaluates rules: the queue, and the code point if another one is set.
+fn by_pf(rules: &[Rule], packet: &Headers) -> (&'static str, Option<&'static str>) {
+    let (mut matched, mut passed) = (Rule::default(), None);
     for rule in rules {
         if !rule.conditions.iter().all(|condition| condition.holds(packet)) {
             continue;
         }
         match rule.is_match {
-            true => matched = rule.queue.or(matched),
-            false => passed = Some(rule.queue),
+            true => {
+                matched.queue = rule.queue.or(matched.queue);
+                matched.code_point = rule.code_point.or(matched.code_point);
+            }
+            false => passed = Some(rule),
         }
         if rule.quick {
             break;
         }
     }
-    passed.flatten().or(matched).unwrap_or("std")
+    let queue = passed.and_then(|rule| rule.queue).or(matched.queue);
+    let code_point = passed.and_then(|rule| rule.code_point).or(matched.code_point);
+    (queue.unwrap_or("std"), code_point)
 }
 
 /// Draws conditions, and their text.
@@ -155,8 +163,10 @@ fn rule(random: &mut Random, text: &mut String) -> Rule {
     let conditions = conditions(random, text);
     let queue = [None, Some("a"), Some("b"), Some("c")][random.below(4) as usize];
     *text += &queue.map_or_else(String::new, |queue| format!(" set queue {queue}"));
+    let code_point = [None, None, Some("ef"), Some("af41")][random.below(4) as usize];
+    *text += &code_point.map_or_else(String::new, |code_point| format!(" set tos {code_point}"));
     text.push('\n');
-    Rule { is_match, quick, queue, conditions }
+    Rule { is_match, quick, queue, code_point, conditions }
 }
 
 /// Draws rules, some of them in anchors.
@@ -208,7 +218,7 @@ fn number(name: &str, radix: u32) -> Option<u64> {
 fn packets_go_to_the_queues_into_which_pf_puts_them() {
     let first = number("WEIR_SEED", 16).unwrap_or(0);
     let language = import::find("pf").expect("it is a language");
-    let mut moved = 0;
+    let (mut moved, mut marked) = (0, 0);
     for seed in (0..number("WEIR_PF", 10).unwrap_or(150)).map(|at| first.wrapping_add(at)) {
         let random = &mut Random::new(seed, 0);
         let (text, rules) = rules(random);
@@ -220,11 +230,17 @@ fn packets_go_to_the_queues_into_which_pf_puts_them() {
         for _ in 0..100 {
             let packet = packet(random);
             let found = classifier.classify(Instant::ZERO, InterfaceId(u16::MAX), &packet);
-            let (found, wanted) = (policy.leaf_name(found.leaf), by_pf(&rules, &packet));
+            let set = found.meter.map(|meter| policy.link.meters[meter.index()].actions[0].1);
+            let (queue, code_point) = by_pf(&rules, &packet);
+            let code_point: Option<Dscp> = code_point.and_then(|name| name.parse().ok());
+            let wanted = (queue, code_point.map(Action::Mark));
             let import = &import.policies[0].policy;
+            let found = (policy.leaf_name(found.leaf), set);
             assert_eq!(found, wanted, "seed {seed:x}\n{text}\n{import}\n{packet:?}");
-            moved += u32::from(wanted != "std");
+            moved += u32::from(queue != "std");
+            marked += u32::from(code_point.is_some());
         }
     }
     assert!(moved > 1000, "only {moved} packets leave the default queue");
+    assert!(marked > 1000, "only {marked} packets get a code point");
 }

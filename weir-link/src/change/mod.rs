@@ -203,7 +203,7 @@ fn bridge_change(
         let change = LaneChange::prepare(&labels.lanes[lane], &before.policy, policy);
         let mut change =
             change.map_err(|error| Refusal::Build(format!("{}: {error}", now.name)))?;
-        sorted.add((lane, &mut change), (&before.policy, &now.policy), handle);
+        sorted.add((lane, &mut change), (before, now), handle);
         labels.lanes[lane] = change.labels().clone();
         lanes.push((lane, change));
     }
@@ -280,6 +280,8 @@ fn fixed_key_of_direction(old: &Deployment, new: &Deployment) -> Option<String> 
             "`pool`"
         } else if old.autorate != new.autorate {
             "`autorate`"
+        } else if old.restores_dscp != new.restores_dscp {
+            "`restore_dscp`"
         } else {
             return None;
         };

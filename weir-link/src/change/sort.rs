@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use weir_core::classify::InterfaceId;
 use weir_core::ids::LeafId;
-use weir_policy::Policy;
+use weir_policy::deployment::Direction;
 
 use super::mailbox::{ChangeHandle, Offer};
 use super::{BridgeChange, Refusal};
@@ -85,7 +85,7 @@ impl Sorted {
     pub fn add(
         &mut self,
         (lane, change): (usize, &mut LaneChange),
-        (old, new): (&Policy, &Policy),
+        (old, new): (&Direction, &Direction),
         handle: &ChangeHandle,
     ) {
         let of_lane = |port: &&SortedPort| port.lane == lane;
@@ -95,7 +95,7 @@ impl Sorted {
         let before = &handle.labels.lanes[lane].rings;
         // By the names of classes.
         let kept = change.labels().rings.clone();
-        let [was, now] = [old, new].map(SortConfig::of_policy);
+        let [was, now] = [old, new].map(SortConfig::of_direction);
         let plan = (was != now).then(|| SortPlan::after(now, &kept));
         let rings = plan.as_ref().map_or_else(|| before.clone(), SortPlan::leaves_of_rings);
         let is_retired = |ring: &usize| {

@@ -44,6 +44,9 @@ pub struct LaneConfig {
     pub shape: Arc<Shape>,
     /// How its rate follows the capacity of a line, if it does.
     pub autorate: Option<Varies>,
+    /// Whether its frames get the code point of the first frame that their connection sent the
+    /// other way.
+    pub restores_dscp: bool,
 }
 
 /// A rate that follows the capacity of a line.
@@ -90,6 +93,7 @@ impl LaneConfig {
             train_max: Vec::new(),
             shape: Arc::new(Shape::of(policy)),
             autorate: None,
+            restores_dscp: false,
         })
     }
 

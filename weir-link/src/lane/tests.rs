@@ -83,14 +83,14 @@ impl Scene {
     fn accept_segments(&mut self, at: u64, dport: u16, count: usize) {
         let (bytes, at_ns) = (frame(dport), us(at).as_nanos());
         let first = self.pool.number_segments(count);
-        let received: Vec<_> = (first..first + count as u32)
+        let mut received: Vec<_> = (first..first + count as u32)
             .map(|number| {
                 let frame = self.pool.insert(&bytes).expect("the pool has a frame in hand");
                 self.pool.set_segment(frame, number);
                 Received::new(frame, at_ns, &self.pool)
             })
             .collect();
-        self.lane.accept(us(at), (&received, InterfaceId(0)), &mut self.pool);
+        self.lane.accept(us(at), (&mut received, InterfaceId(0)), &mut self.pool);
         self.accepted += count as u64;
     }
 

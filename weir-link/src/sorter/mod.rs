@@ -10,7 +10,8 @@
 //!   headers that are cut short or make no sense;
 //! - fragments, where they follow the first of their datagram: the first as well, since those
 //!   behind it would overtake it if they came by another ring;
-//! - frames that a rule may take which tests a mark, and those that a hash spreads over leaves.
+//! - frames that a rule may take which tests a mark, or a code point that is restored behind the
+//!   ring, and those that a hash spreads over leaves.
 //!
 //! A [`SortPlan`] is made once for a direction's policy; a [`Sorting`] is made for each port that
 //! feeds the direction, since rules may name the port, and the authority of the port makes a
@@ -33,7 +34,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use cases::{Case, Family, conditions, prune};
+use cases::{Case, Family, Field, conditions, prune};
 use ebpf::End;
 use graph::Graph;
 pub(crate) use places::Places;
@@ -45,6 +46,7 @@ use weir_core::ids::LeafId;
 use weir_core::packet::{EtherType, Protocol};
 use weir_core::tree::ClassSpec;
 use weir_host::bpf::{Code, Map};
+use weir_policy::deployment::Direction;
 use weir_policy::policy::{Measure, Metric, Policy};
 
 /// The parameters of a sorter.
@@ -60,6 +62,8 @@ pub struct SortConfig {
     pub default: Target,
     /// Each leaf's claim to a ring of its own, by number.
     pub ring_priorities: Vec<RingPriority>,
+    /// Whether frames get another code point before they are classified.
+    pub restores_dscp: bool,
 }
 
 /// How much a leaf needs a ring of its own. Greater ones get one first, and of equal ones the
@@ -84,6 +88,8 @@ pub struct SortPlan {
     /// The rules in match order, each with its ring.
     rules: Vec<(Rule, u8)>,
     later: Later,
+    /// Whether the code point of a frame is not the one by which it is classified.
+    restores_dscp: bool,
 }
 
 /// A program for one port.
@@ -111,6 +117,10 @@ pub enum Reason {
     Mark,
     /// An earlier rule of another leaf tests a mark, and may take the same frames.
     BehindMark,
+    /// A rule of the leaf tests the code point, which is restored behind the ring.
+    CodePoint,
+    /// An earlier rule of another leaf does so, and may take the same frames.
+    BehindCodePoint,
     /// A rule spreads packets over several leaves by a hash.
     Spread,
     /// The program has room for some of the leaf's rules only.
@@ -140,7 +150,14 @@ impl SortConfig {
             fragments: policy.search.fragments,
             default: policy.default,
             ring_priorities,
+            restores_dscp: false,
         }
+    }
+
+    /// Those of a direction.
+    pub fn of_direction(direction: &Direction) -> SortConfig {
+        let restores_dscp = direction.restores_dscp;
+        SortConfig { restores_dscp, ..SortConfig::of_policy(&direction.policy) }
     }
 }
 
@@ -165,12 +182,13 @@ impl SortPlan {
                 FragmentPolicy::EachAlone | FragmentPolicy::AltqBroken => Later::Portless,
                 FragmentPolicy::Follow(_) | FragmentPolicy::AltqFixed => Later::Unknown,
             },
+            restores_dscp: config.restores_dscp,
         };
         plan.give_rings(&rules, config.default, &config.ring_priorities, before);
         plan.note_rules(&rules);
-        let ring = |rule: &Rule| if is_certain(rule) { plan.ring(rule.leaf) } else { 0 };
+        let ring = |rule: &Rule| if plan.is_certain(rule) { plan.ring(rule.leaf) } else { 0 };
         plan.rules = rules.iter().map(|rule| (rule.clone(), ring(rule))).collect();
-        plan.note_leaves_behind_marks();
+        plan.note_leaves_behind();
         plan.unsorted.sort_unstable();
         plan.unsorted.dedup();
         plan
@@ -284,7 +302,9 @@ impl SortPlan {
 
     fn cases(&self, family: Family, interface: Option<InterfaceId>) -> Vec<Case> {
         let case = |(place, (rule, ring)): (usize, &(Rule, u8))| {
-            let conditions = conditions(&rule.matches, family, interface)?;
+            let mut conditions = conditions(&rule.matches, family, interface)?;
+            // It may be any at the classifier, as a mark.
+            conditions.retain(|row| !(self.restores_dscp && row.0 == Field::Dscp));
             Some(Case { rule: place, leaf: rule.leaf, conditions, ring: *ring })
         };
         self.rules.iter().enumerate().filter_map(case).collect()
@@ -298,7 +318,7 @@ impl SortPlan {
         before: &[Option<LeafId>],
     ) {
         let mut has_rule = vec![false; ring_priorities.len()];
-        for rule in rules.iter().filter(|rule| is_certain(rule)) {
+        for rule in rules.iter().filter(|rule| self.is_certain(rule)) {
             if let Some(has_rule) = has_rule.get_mut(rule.leaf.index()) {
                 *has_rule = true;
             }
@@ -328,26 +348,40 @@ impl SortPlan {
 
     fn note_rules(&mut self, rules: &[Rule]) {
         for rule in rules {
-            if tests_mark(rule) {
-                self.unsorted.push((rule.leaf, Reason::Mark));
-            }
+            self.unsorted.extend(self.unknown(rule).map(|(reason, _)| (rule.leaf, reason)));
             if leaves_of(&rule.target()) > 1 {
                 self.unsorted.push((rule.leaf, Reason::Spread));
             }
         }
     }
 
-    fn note_leaves_behind_marks(&mut self) {
+    fn note_leaves_behind(&mut self) {
         for family in Family::ALL {
-            let mut marked: Vec<Case> = Vec::new();
+            let mut before: Vec<(Case, Reason)> = Vec::new();
             for case in self.cases(family, None) {
-                if tests_mark(&self.rules[case.rule].0) {
-                    marked.push(case);
-                } else if case.ring != 0 && marked.iter().any(|earlier| !earlier.is_apart(&case)) {
-                    self.unsorted.push((case.leaf, Reason::BehindMark));
+                if let Some((_, reason)) = self.unknown(&self.rules[case.rule].0) {
+                    before.push((case, reason));
+                } else if case.ring != 0 {
+                    let first = before.iter().find(|(earlier, _)| !earlier.is_apart(&case));
+                    self.unsorted.extend(first.map(|(_, reason)| (case.leaf, *reason)));
                 }
             }
         }
+    }
+
+    /// Returns whether the frames that a rule takes are known from their bytes, and go to one leaf.
+    fn is_certain(&self, rule: &Rule) -> bool {
+        self.unknown(rule).is_none() && leaves_of(&rule.target()) == 1
+    }
+
+    /// Returns why a program does not know which frames a rule takes, and why it then does not know
+    /// those of rules behind it; `None` if it does.
+    fn unknown(&self, rule: &Rule) -> Option<(Reason, Reason)> {
+        if rule.matches.mark.is_some_and(|mark| mark.mask() != 0) {
+            return Some((Reason::Mark, Reason::BehindMark));
+        }
+        let is_restored = self.restores_dscp && !rule.matches.dscps.is_empty();
+        is_restored.then_some((Reason::CodePoint, Reason::BehindCodePoint))
     }
 }
 
@@ -372,6 +406,11 @@ impl fmt::Display for Reason {
             Reason::Mark => "a rule tests a mark, which the kernel's sorter does not read",
             Reason::BehindMark => {
                 "an earlier rule tests a mark and may take the same frames; write that rule later"
+            }
+            Reason::CodePoint => "a rule tests the code point, which `restore_dscp` changes later",
+            Reason::BehindCodePoint => {
+                "an earlier rule tests the code point, which `restore_dscp` changes later, and may \
+                 take the same frames; write that rule later"
             }
             Reason::Spread => "a hash spreads them over several classes",
             Reason::Room => "the kernel's sorter has no room for all of their rules; write fewer",
@@ -408,15 +447,6 @@ fn bounds(metric: Metric) -> bool {
         Metric::Delay(_) | Metric::DelayMean | Metric::Drops | Metric::Loss => true,
         Metric::Rate | Metric::BacklogMax => false,
     }
-}
-
-/// Returns whether the frames that a rule takes are known from their bytes, and go to one leaf.
-fn is_certain(rule: &Rule) -> bool {
-    !tests_mark(rule) && leaves_of(&rule.target()) == 1
-}
-
-fn tests_mark(rule: &Rule) -> bool {
-    rule.matches.mark.is_some_and(|mark| mark.mask() != 0)
 }
 
 fn leaves_of(target: &Target) -> usize {

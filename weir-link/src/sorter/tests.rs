@@ -136,7 +136,8 @@ impl Draws {
     }
 }
 
-/// The config of a random policy. Only one in three has marks and hashes, which no program reads.
+/// The config of a random policy. Only one in three has marks and hashes, which no program reads,
+/// and fewer restore code points.
 fn random_config(draws: &mut Draws) -> (SortConfig, bool) {
     let leaves = draws.pick(&[1, 2, 5, 9, 20]);
     let (all, unsortable) = (draws.chance(60), draws.chance(33));
@@ -174,7 +175,9 @@ fn random_config(draws: &mut Draws) -> (SortConfig, bool) {
     let ring_priorities: Vec<RingPriority> = (0..leaves).map(ring_priority).collect();
     let order = draws.pick(&MatchOrder::ALL);
     let default = LeafId(draws.below(leaves) as u32).into();
-    (SortConfig { rules, order, fragments, default, ring_priorities }, !unsortable)
+    let restores_dscp = draws.chance(15);
+    let is_sortable = !unsortable && !restores_dscp;
+    (SortConfig { rules, order, fragments, default, ring_priorities, restores_dscp }, is_sortable)
 }
 
 /// Returns a plain frame that meets most conditions of a random rule.
@@ -377,7 +380,10 @@ fn check(seed: u64, tally: &mut Tally) {
         let interface = draws.below(2);
         // Whatever mark a firewall gave: no program knows it.
         let mark = draws.pick(&[0, 0, 1, 3]);
-        let headers = Headers { mark, ..Headers::parse_ethernet(&frame) };
+        let mut headers = Headers { mark, ..Headers::parse_ethernet(&frame) };
+        if let Some(class) = headers.traffic_class.as_mut().filter(|_| plan.restores_dscp) {
+            *class = draws.pick(&[*class, *class & 3, 46 << 2 | *class & 3]);
+        }
         let now = Instant::from_nanos(step);
         let leaf = classifier.classify(now, InterfaceId(interface as u16), &headers).leaf;
         let about = || format!("seed {seed:#x} step {step}: leaf {leaf:?} {headers:?} {rules:#?}");
@@ -469,6 +475,7 @@ fn a_first_fragment_comes_by_the_ring_of_those_behind_it() {
             fragments,
             default: LeafId(0).into(),
             ring_priorities: vec![RingPriority::default(); 2],
+            restores_dscp: false,
         });
         let (classic, xdp) = (plan.classic(InterfaceId(0)).code, plan.xdp(InterfaceId(0)));
         let number = xdp.code.number();
@@ -520,6 +527,7 @@ fn flows_of_ring_0_are_spread_and_each_keeps_to_one_share() {
             fragments: FragmentPolicy::EachAlone,
             default: LeafId(0).into(),
             ring_priorities: vec![RingPriority::default(); 2],
+            restores_dscp: false,
         });
         let sorting = Sorting::of(&plan, InterfaceId(0));
         let places = Places { others: vec![Some(5), last], ..Places::in_order(3) };
@@ -573,6 +581,7 @@ fn a_program_without_room_for_all_rules_stays_certain() {
             fragments: FragmentPolicy::EachAlone,
             default: LeafId(0).into(),
             ring_priorities: vec![RingPriority::default(); 9],
+            restores_dscp: false,
         });
         let (classic, xdp) = (plan.classic(InterfaceId(0)), plan.xdp(InterfaceId(0)));
         assert!(!classic.cut.is_empty() && !xdp.cut.is_empty(), "seed {seed}: there was room");
@@ -605,12 +614,16 @@ fn a_program_without_room_for_all_rules_stays_certain() {
 
 /// Checks the rings of leaves and the leaves that are not sorted, for the classes of a policy.
 fn check_rings(classes: &str, rings: &str, unsorted: &[(&str, Reason)]) {
+    check_rings_of(false, classes, rings, unsorted);
+}
+
+fn check_rings_of(restores_dscp: bool, classes: &str, rings: &str, unsorted: &[(&str, Reason)]) {
     let default = "[class.rest]\nrate = \"1 Mbit/s\"\ndefault = true\n";
     let link = "[link]\nrate = \"100 Mbit/s\"\nscheduler = \"htb\"\n";
     let text = format!("{link}{default}{}", classes.replace("RATE", "rate = \"1 Mbit/s\""));
     let outcome = weir_policy::policy::parse(&text, "rings.toml");
     let policy = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.findings));
-    let plan = SortPlan::of_policy(&policy);
+    let plan = SortPlan::new(SortConfig { restores_dscp, ..SortConfig::of_policy(&policy) });
     let name = |leaf: LeafId| policy.leaf_name(leaf);
     let found = (1..plan.rings).map(|ring| plan.leaf(ring).map_or("none", name));
     assert_eq!(found.collect::<Vec<_>>().join(" "), rings, "{classes}");
@@ -658,6 +671,11 @@ fn what_no_program_can_read_is_said() {
     check_rings(marked, "b c", &[("a", Reason::Mark), ("b", Reason::BehindMark)]);
     let spread = "[class.a]\nRATE\nhash = \"full\"\nqueues = 4\nmatch = [{ dport = 1 }]\n";
     check_rings(spread, "", &[("a-0", Reason::Spread)]);
+    let by_dscp = "[class.a]\nRATE\nmatch = [{ dscp = \"ef\", proto = \"udp\" }]\n[class.b]\nRATE\n\
+                   match = [{ dport = 5004 }]\n[class.c]\nRATE\nmatch = [{ proto = \"tcp\" }]\n";
+    check_rings(by_dscp, "a b c", &[]);
+    let behind = [("a", Reason::CodePoint), ("b", Reason::BehindCodePoint)];
+    check_rings_of(true, by_dscp, "b c", &behind);
 }
 
 /// Leaves 1 to 9 have a rule each, but for those without; leaf 0 is the default.
@@ -687,6 +705,7 @@ fn a_leaf_that_gets_a_ring_again_keeps_its_own() {
             fragments: FragmentPolicy::default(),
             default: LeafId(0).into(),
             ring_priorities: (0..10).map(priority).collect(),
+            restores_dscp: false,
         };
         let plan = SortPlan::after(config, &before.chars().map(leaf).collect::<Vec<_>>());
         let rings = plan.leaves_of_rings().into_iter();

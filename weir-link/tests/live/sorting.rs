@@ -126,6 +126,7 @@ fn config() -> SortConfig {
         fragments: FragmentPolicy::default(),
         default: LeafId(0).into(),
         ring_priorities: vec![RingPriority::default(); 5],
+        restores_dscp: false,
     }
 }
 

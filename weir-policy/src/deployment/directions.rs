@@ -23,6 +23,9 @@ pub(super) trait Route {
     /// `None` where no policy is read.
     fn policy(&self) -> Option<&Policy>;
 
+    /// Whether its frames get code points from the other way.
+    fn restores_dscp(&self) -> bool;
+
     fn name(&self) -> &str {
         self.way().0
     }
@@ -41,6 +44,7 @@ pub(super) struct Way {
     name: String,
     from: Vec<usize>,
     to: usize,
+    restores_dscp: bool,
 }
 
 /// A direction as it is written.
@@ -63,7 +67,8 @@ impl Written<'_> {
     /// Returns the direction without what its policy says.
     pub fn way(self) -> Option<Way> {
         let (from, to) = self.ends?;
-        Some(Way { name: self.name, from, to })
+        let restores_dscp = self.options.restores.is_some();
+        Some(Way { name: self.name, from, to, restores_dscp })
     }
 }
 
@@ -75,6 +80,10 @@ impl Route for Way {
     fn policy(&self) -> Option<&Policy> {
         None
     }
+
+    fn restores_dscp(&self) -> bool {
+        self.restores_dscp
+    }
 }
 
 impl Route for Direction {
@@ -84,6 +93,10 @@ impl Route for Direction {
 
     fn policy(&self) -> Option<&Policy> {
         Some(&self.policy)
+    }
+
+    fn restores_dscp(&self) -> bool {
+        self.restores_dscp
     }
 }
 
@@ -109,11 +122,15 @@ pub(super) fn read<R: Route>(
     let ports = settings.deployment.ports.as_slice();
     for node in &nodes {
         let written = direction(node, (file, settings), report);
+        let restores = written.as_ref().and_then(|written| written.options.restores);
         let Some(direction) = written.and_then(|written| complete(written, ports, report)) else {
             continue;
         };
         check_pairs(&direction, &directions, (ports, node.key_span()), report);
         tell_apart(&direction, &directions, (ports, node.key_span()), report);
+        if let Some(span) = restores {
+            check_restored(&direction, &directions, (ports, span), report);
+        }
         directions.push(direction);
     }
     directions
@@ -141,6 +158,29 @@ fn tell_apart<R: Route>(
         all.join(", ")
     );
     report.push(Draft::new(&codes::LINES_APART, span, message).cure(cure));
+}
+
+/// Reports a direction that takes code points from one that takes them from it.
+fn check_restored<R: Route>(
+    direction: &R,
+    others: &[R],
+    (ports, span): (&[Port], Span),
+    report: &mut Report,
+) {
+    let is_other_way = |other: &&R| {
+        direction.from().contains(&other.to()) && other.from().contains(&direction.to())
+    };
+    let mut others = others.iter().filter(|other| other.restores_dscp());
+    let Some(other) = others.find(is_other_way) else { return };
+    let (first, second) = (other.name(), direction.name());
+    let (near, far) = (&ports[other.to()].name, &ports[direction.to()].name);
+    let message = format!(
+        "directions `{first}` and `{second}`, between `{near}` and `{far}`, take code points from \
+         each other: those of both ways would be exchanged"
+    );
+    let cure = "write `restore_dscp` in the direction towards the hosts that set code points, as a \
+                rule the download";
+    report.push(Draft::new(&codes::RESTORED_TWICE, span, message).cure(cure));
 }
 
 /// Reports a pair of ports that an earlier direction has already.
@@ -225,6 +265,8 @@ struct Options {
     pool_span: Option<Span>,
     sojourn_max: Option<WordOr<Duration>>,
     super_packets: SuperPackets,
+    /// Where it is written that frames get code points from the other way, if they do.
+    restores: Option<Span>,
 }
 
 impl Options {
@@ -233,11 +275,14 @@ impl Options {
         let node = table.field("pool");
         let own = node.as_ref().and_then(|_| pool::read(table, report));
         let sojourn_max = table.written("sojourn_max", report).flatten();
+        let restores = table.field("restore_dscp").map(|node| node.span());
+        let restores = restores.filter(|_| table.value("restore_dscp", report) == Some(true));
         Self {
             pool: own.unwrap_or(*pool),
             pool_span: node.map(|node| node.span()).or(*pool_span),
             sojourn_max: sojourn_max.or(settings.sojourn_max),
             super_packets: settings.super_packets,
+            restores,
         }
     }
 }
@@ -284,6 +329,7 @@ impl<'a> Policies<'a> {
             pool: options.pool,
             sojourn_max,
             train_max,
+            restores_dscp: options.restores.is_some(),
         };
         pool::check(&direction, options.pool_span.unwrap_or(node.span()), report);
         translated::check(&direction, ports, node.span(), report);

@@ -248,6 +248,13 @@ pub const DIRECTION: Keys = &[&[
         "After a stall, packets that waited longer are dropped as stale; `none`: no packet is.",
     ),
     key(
+        "restore_dscp",
+        Values::Flag,
+        "false",
+        "Whether frames get the code point that the first frame of their connection had which went \
+         the other way, before rules and queues see them: the download that of the upload.",
+    ),
+    key(
         "autorate",
         Values::Table(AUTORATE),
         "none",

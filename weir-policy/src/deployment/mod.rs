@@ -168,6 +168,9 @@ pub struct Direction {
     /// For each leaf, the longest train of frames of one super-packet, in bytes, that passes as one
     /// packet; 0, also beyond the end, where each frame passes by itself.
     pub train_max: Vec<u32>,
+    /// Whether its frames get the code point of the first frame that their connection sent the
+    /// other way.
+    pub restores_dscp: bool,
 }
 
 impl Direction {

@@ -601,6 +601,37 @@ fn a_pool_below_the_limits_of_queues_is_reported_with_the_classes() {
     check(&text("pool = '100 packets'\n", "pool = '20125 packets'\n"), &[]);
 }
 
+#[test]
+fn code_points_come_from_one_of_two_ways() {
+    let ways = |ways: &[(&str, &str, &str)]| {
+        let way = |row: &(&str, &str, &str)| {
+            let name = format!("{}{}", row.0, row.1).replace(['[', ']', '\'', ',', ' '], "");
+            way(&name, row.0, row.1) + row.2
+        };
+        PORTS.to_owned() + &ways.iter().map(way).collect::<String>()
+    };
+    let (yes, no) = ("restore_dscp = true\n", "restore_dscp = false\n");
+    let all = "['a', 'b', 'd', 'e']";
+    for (directions, wanted) in [
+        (&[(all, "c", yes)][..], &[][..]),
+        (&[("'a'", "c", no), ("'c'", "a", yes), (all, "e", "")], &["W205@d:15:6"]),
+        (&[("'a'", "c", yes), ("'c'", "a", yes), ("['b', 'd']", "e", "")], &["W221@d:12:16"]),
+        (&[(all, "c", yes), ("'c'", "a", no), ("'c'", "b", yes)], &["W221@d:17:16"]),
+        (&[("'a'", "c", yes), ("['b', 'd', 'e']", "a", yes)], &[]),
+        (&[("'a'", "c", "restore_dscp = 'ef'\n")], &["W012@d:7:16"]),
+    ] {
+        let outcome = check(&ways(directions), wanted);
+        let Some(plan) = outcome.plan else { continue };
+        let restored: Vec<_> = plan.directions.iter().map(|way| way.restores_dscp).collect();
+        let written: Vec<_> = directions.iter().map(|row| row.2 == yes).collect();
+        assert_eq!(restored, written);
+    }
+    let two = ways(&[("'a'", "c", yes), ("'c'", "a", yes), ("['b', 'd']", "e", "")]);
+    let message = "directions `ac` and `ca`, between `c` and `a`, take code points from each \
+                   other: those of both ways would be exchanged";
+    assert_eq!(check(&two, &["W221@d:12:16"]).findings[0].message, message);
+}
+
 /// A row has the queue, the ports, from where to where, and what is found.
 #[test]
 fn hosts_that_a_translation_made_one_are_told() {

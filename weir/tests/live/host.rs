@@ -11,13 +11,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::up::memory::{self, Case};
+use crate::up::restored::{self, EF};
 use serde_json::{Map, Value};
 use weir_control::client;
 use weir_control::protocol::{Answer, Request, Since};
+use weir_core::packet::Headers;
 use weir_host::bpf::{Code, Hook, Kind, Program};
 use weir_host::ethtool;
 use weir_host::netns::NetNs;
 use weir_host::wait::usable_cpus;
+use weir_link::pool::FramePool;
+use weir_link::port::{self, BATCH, PortConfig};
 use weir_link::status::Status;
 use weir_testbed::rows::{self, Failed, Named, Need, Outcome, Row};
 use weir_testbed::{
@@ -35,6 +39,8 @@ const TESTS: &[Named] = &[
     ("what_cannot_be_shaped_is_refused", what_cannot_be_shaped_is_refused),
     ("a_new_keeper_takes_over", a_new_keeper_takes_over),
     ("a_host_takes_no_more_memory_than_check_says", within_the_estimate),
+    ("a_code_point_comes_back_through_translation", a_code_point_comes_back),
+    ("hosts_have_their_own_addresses_before_the_translation", hosts_have_their_own_addresses),
 ];
 
 /// Returns the rows of this module.
@@ -50,6 +56,8 @@ const DOWN: usize = 1;
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
 const ROUTER_INSIDE: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 254);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
+/// Another address of the client.
+const SECOND: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 3);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
 /// A client behind a router that translates to its address towards the server; `weir up` runs on
@@ -291,6 +299,83 @@ fn tcp_arrives_whole() -> Outcome {
         assert!(counted > bytes, "every byte went through the link: {counted} of {bytes}");
     }
     router.stop()
+}
+
+/// A client behind translation says EF: what comes back for the router's address has it before it
+/// is translated to the client's, and goes to the class of EF.
+fn a_code_point_comes_back() -> Outcome {
+    let mut router = Router::new()?;
+    let scene = &mut router.scene;
+    scene.write("down.toml", restored::POLICY)?;
+    scene.write("link.toml", &(scene.read("link.toml")? + "restore_dscp = true\n"))?;
+    scene.start()?;
+    let Testbed { client, server, .. } = &scene.testbed;
+    let mut port = client.run(|| port::open(PortConfig::new(END)))??;
+    let own = IpAddr::from(CLIENT);
+    let marked = restored::datagrams((client, own, EF), (server, SERVER.into(), 0))?;
+    let plain = restored::datagrams((client, own, 0), (server, SERVER.into(), EF))?;
+    let mut pool = FramePool::for_mtu(4 * BATCH as u32, port.mtu());
+    let mut frames = Vec::new();
+    port.receive(0, 2 * BATCH, &mut pool, &mut frames);
+    for (ends, wanted) in [(marked, EF), (plain, 0)] {
+        let headers = frames.iter().map(|one| Headers::parse_ethernet(pool.bytes(one.frame)));
+        let is_of = |headers: &Headers| {
+            headers.ports.is_some_and(|ports| (ports.source, ports.destination) == ends)
+        };
+        let found: Vec<_> = headers.filter(is_of).map(|headers| headers.traffic_class).collect();
+        assert_eq!(found, [Some(wanted); 5]);
+    }
+    let voices = |status: &Status| status.lanes[DOWN].classes[0].sent.packets;
+    scene.await_status("they have their class", |status| voices(status) == 5)?;
+    router.stop()
+}
+
+/// At the interface towards the hosts, as `weir init` writes it, both directions tell two hosts
+/// apart without CAKE's `nat`; behind the translation they are one, as `weir check` says.
+fn hosts_have_their_own_addresses() -> Outcome {
+    let by_source = "[link]\nrate = \"20 Mbit/s\"\nscheduler = \"drr\"\n[class.hosts]\n\
+                     default = true\nisolate = \"flows within srcaddr\"\n";
+    for (interface, shown, hidden) in [
+        (LEFT, vec![CLIENT, SECOND], [ROUTER, ROUTER_INSIDE]),
+        (RIGHT, vec![ROUTER], [CLIENT, SECOND]),
+    ] {
+        let mut router = Router::new()?;
+        let scene = &mut router.scene;
+        let Testbed { client, weir, .. } = &scene.testbed;
+        Netlink::open_in(client)?.add_address(END, SECOND.into(), 24)?;
+        let index = Netlink::open_in(weir)?.link(interface)?.index;
+        let rates = ["--down", "10 Mbit/s", "--up", "50 Mbit/s", "--link", "fibre"];
+        let written = scene.weir(&[&["init", "--host", interface], &rates[..]].concat())?;
+        assert!(written.status.success(), "{written:?}");
+        let control = format!("[deployment]\ncontrol = \"{}\"\n", scene.socket().display());
+        let deployment = scene.read("deployment.toml")?.replace("[deployment]\n", &control);
+        scene.write("link.toml", &deployment)?;
+        if interface == RIGHT {
+            scene.write("upload.toml", by_source)?;
+        }
+        let checked = scene.weir(&["check", "link.toml"])?;
+        assert_eq!(checked.stdout.contains("W220"), interface == RIGHT, "{checked:?}");
+        scene.start()?;
+        let Testbed { client, server, .. } = &scene.testbed;
+        for host in [CLIENT, SECOND] {
+            restored::datagrams((client, host.into(), 0), (server, SERVER.into(), 0))?;
+        }
+        let arguments = ["--format", "json", "status", "--hosts", "5", "--control", "weir.sock"];
+        let status: Status = serde_json::from_str(&scene.weir(&arguments)?.stdout)?;
+        let ways: &[&str] = if interface == LEFT { &["download", "upload"] } else { &["upload"] };
+        let lanes = status.lanes.iter().filter(|lane| ways.contains(&lane.name.as_str()));
+        assert_eq!(lanes.clone().count(), ways.len());
+        for lane in lanes {
+            let hosts = lane.classes.iter().filter_map(|class| class.hosts.as_ref());
+            let rows: Vec<_> = hosts.flat_map(|hosts| &hosts.rows).collect();
+            let has = |host: &Ipv4Addr| rows.iter().any(|row| row.address == host.to_string());
+            assert!(shown.iter().all(has) && !hidden.iter().any(has), "{}: {rows:?}", lane.name);
+        }
+        scene.stop()?;
+        router.index = index;
+        router.await_no_taps()?;
+    }
+    Ok(())
 }
 
 /// A client behind translation uploads while `weir up` starts, stops, starts and is killed.

@@ -18,6 +18,7 @@ mod page;
 mod records;
 mod replayed;
 mod restarts;
+pub mod restored;
 mod screen;
 mod shared;
 mod stopped;
@@ -78,6 +79,7 @@ pub fn rows() -> impl Iterator<Item = Row> {
         records::TESTS,
         replayed::TESTS,
         restarts::TESTS,
+        restored::TESTS,
         shared::TESTS,
         told::TESTS,
     ];

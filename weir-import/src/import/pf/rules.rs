@@ -6,11 +6,11 @@
 
 use super::super::altq_classes::AltqClass;
 use super::super::conditions::{Addresses, CASES_MAX, Conditions, Ranges, Version};
-use super::super::decide::{Decision, Decisions, Queues, Step};
+use super::super::decide::{COMPARED_MAX, DECISIONS_MAX, Decision, Decisions, Queues, Step};
 use super::super::lines::{LineId, Reading};
 use super::super::options::Effect::{Flag, Number, Read};
 use super::super::options::{Kind, Table};
-use super::super::sketch::{Key, Rule};
+use super::super::sketch::{Key, Rule, quoted};
 use super::super::words::{Word, Words, bad_value, decimal, number};
 use super::{Interfaces, interfaces, text};
 use std::collections::BTreeMap;
@@ -38,6 +38,8 @@ pub(super) struct PfRule {
     queue: Option<Word>,
     /// The queue for acknowledgements and packets that request low delay.
     second: Option<Word>,
+    /// The code point with which its packets leave.
+    code_point: Option<Dscp>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -265,14 +267,23 @@ fn set(words: &mut Words, rule: &mut PfRule, reading: &mut Reading) -> Option<()
             ")" => return Some(()),
             "," => {}
             "queue" => assigned(words, rule, reading)?,
-            "prio" | "tos" => {
+            "prio" => {
                 match words.peek() {
                     Some("(") => skip_parentheses(words),
                     _ => drop(words.take()),
                 }
-                let cure = if word.text == "tos" { "`set_dscp` in the class" } else { "no key" };
-                let note = format!("`set {}` is left out: Weir has {cure} for it", word.text);
+                let note = "`set prio` is left out: it would need a priority in the packet, where \
+                            Weir has that of the class, and a priority written into the VLAN tag, \
+                            which Weir does not change";
                 reading.approximated(rule.line, note);
+            }
+            "tos" => {
+                let tos = words.value(TOS.0, TOS.1, reading)?;
+                // pf leaves the bits beside the code point of IPv4 as they are, if none is written.
+                rule.code_point = u8::try_from(tos).ok().map(Dscp::of_traffic_class);
+                if tos & 3 != 0 {
+                    reading.approximated(rule.line, "`set tos` gives the upper six bits alone");
+                }
             }
             other => {
                 reading.unknown((other, word.span), "thing to set", &["queue", "prio", "tos"]);
@@ -615,16 +626,44 @@ impl Place<'_> {
 
     /// Returns the rules for packets, with the conditions that `of` gives.
     fn steps<'r>(
-        &self,
         rules: &'r [PfRule],
+        given: impl Fn(&PfRule) -> Option<Queues>,
         of: impl Fn(&'r PfRule, &'r Conditions) -> Option<Conditions>,
     ) -> Vec<Step> {
         let step = |(at, rule): (usize, &'r PfRule)| {
             let conditions = of(rule, rule.conditions.as_ref()?)?;
             let PfRule { is_match, quick, .. } = *rule;
-            Some(Step { conditions, is_match, quick, queue: self.queues(rule), rule: at })
+            Some(Step { conditions, is_match, quick, queue: given(rule), rule: at })
         };
         rules.iter().enumerate().filter_map(step).collect()
+    }
+
+    /// Decides about packets by what rules give: queues, or code points by their numbers.
+    fn decide(&self, rules: &[PfRule], given: impl Fn(&PfRule) -> Option<Queues>) -> Decided {
+        let replies = Self::steps(rules, &given, |rule, conditions| {
+            let here = rule.direction == Direction::In && !rule.on.is_empty();
+            (here && self.has(&rule.on)).then(|| conditions.reversed())
+        });
+        let leaving = Self::steps(rules, &given, |rule, conditions| {
+            let out = rule.direction != Direction::In && self.has(&rule.on);
+            out.then(|| conditions.clone())
+        });
+        // Packets that came in elsewhere keep their queue on the way out.
+        let elsewhere = Self::steps(rules, &given, |rule, conditions| {
+            let other = rule.on.is_empty() && rule.direction == Direction::In
+                || rule.direction != Direction::Out && !self.has(&rule.on);
+            (other && given(rule).is_some()).then(|| conditions.clone())
+        });
+        let of_replies = Decisions::of(&replies, &[]);
+        let both = Decisions::of(&leaving, &elsewhere);
+        let is_cut = of_replies.is_cut || both.is_cut;
+        // Without ports replies look like new connections, so these go last, and a rule without a
+        // queue says nothing of them.
+        let (mut list, last): (Vec<_>, Vec<_>) =
+            of_replies.list.into_iter().partition(|decision| decision.conditions.has_ports());
+        list.extend(both.list);
+        list.extend(last.into_iter().take_while(|decision| decision.queue.is_some()));
+        Decided { replies, leaving, elsewhere, list, is_cut }
     }
 
     /// Adds rules to the classes; returns which rules of the file they come from.
@@ -634,46 +673,41 @@ impl Place<'_> {
         classes: &mut [AltqClass],
         reading: &mut Reading,
     ) -> Vec<bool> {
-        let replies = self.steps(rules, |rule, conditions| {
-            let here = rule.direction == Direction::In && !rule.on.is_empty();
-            (here && self.has(&rule.on)).then(|| conditions.reversed())
-        });
-        let leaving = self.steps(rules, |rule, conditions| {
-            let out = rule.direction != Direction::In && self.has(&rule.on);
-            out.then(|| conditions.clone())
-        });
-        // Packets that came in elsewhere keep their queue on the way out.
-        let elsewhere = self.steps(rules, |rule, conditions| {
-            let other = rule.on.is_empty() && rule.direction == Direction::In
-                || rule.direction != Direction::Out && !self.has(&rule.on);
-            (other && rule.queue.is_some()).then(|| conditions.clone())
-        });
-        // Conditions that cannot be expressed were reported when they were read.
-        let mut used: Vec<_> = rules.iter().map(|rule| rule.conditions.is_none()).collect();
-        for step in &leaving {
-            used[step.rule] = self.is_known(&rules[step.rule]);
-        }
-        for step in replies.iter().chain(&elsewhere).filter(|step| step.queue.is_some()) {
-            used[step.rule] |= self.is_known(&rules[step.rule]);
-        }
-        let mut writer = Writer { rules, classes, rank: 0, default: self.default };
-        let decided = Decisions::of(&replies, &[]);
-        let both = Decisions::of(&leaving, &elsewhere);
-        if decided.is_cut || both.is_cut {
+        let queues = self.decide(rules, |rule| self.queues(rule));
+        let number = |dscp: Dscp| Queues(dscp.code().into(), None);
+        let code_points = self.decide(rules, |rule| rule.code_point.map(number));
+        let used = self.used(rules, (&queues, &code_points));
+        let joined = join(queues.list, &code_points.list);
+        if queues.is_cut || code_points.is_cut || joined.len() > DECISIONS_MAX {
             let message = "the rules decide about too many cases together";
             let span = rules.first().map(|rule| reading.span(rule.line)).unwrap_or_default();
             reading.error(&codes::TOO_MANY, span, message, "write ranges of ports");
             return used;
         }
-        // Without ports replies look like new connections, so these go last, and a rule without a
-        // queue says nothing of them.
-        let (first, last): (Vec<_>, Vec<_>) =
-            decided.list.iter().partition(|decision| decision.conditions.has_ports());
-        first.iter().for_each(|decision| writer.write(decision, reading));
-        both.list.iter().for_each(|decision| writer.write(decision, reading));
-        let known = last.iter().take_while(|decision| decision.queue.is_some());
-        known.for_each(|decision| writer.write(decision, reading));
-        self.note(rules, (&replies, &elsewhere), reading);
+        let mut writer = Writer { rules, classes, rank: 0, default: self.default };
+        for (decision, code_point) in &joined {
+            writer.write(decision, *code_point, reading);
+        }
+        self.note(rules, (&queues.replies, &queues.elsewhere), reading);
+        Self::note_code_points(rules, &code_points, reading);
+        used
+    }
+
+    /// Returns for each rule of the file whether it says something of packets here.
+    fn used(&self, rules: &[PfRule], (queues, code_points): (&Decided, &Decided)) -> Vec<bool> {
+        // Conditions that cannot be expressed were reported when they were read.
+        let mut used: Vec<_> = rules.iter().map(|rule| rule.conditions.is_none()).collect();
+        for step in &queues.leaving {
+            used[step.rule] = self.is_known(&rules[step.rule]);
+        }
+        let others = |decided: &Decided| {
+            let steps = decided.replies.iter().chain(&decided.elsewhere);
+            steps.filter(|step| step.queue.is_some()).map(|step| step.rule).collect::<Vec<_>>()
+        };
+        for rule in others(queues) {
+            used[rule] |= self.is_known(&rules[rule]);
+        }
+        others(code_points).into_iter().for_each(|rule| used[rule] = true);
         used
     }
 
@@ -694,8 +728,7 @@ impl Place<'_> {
             reading.noted(rules[step.rule].line, note);
         }
         for step in elsewhere.iter().filter(named).filter(|step| !rules[step.rule].on.is_empty()) {
-            let note = "the interface by which its packets come in is left out";
-            reading.approximated(rules[step.rule].line, note);
+            reading.approximated(rules[step.rule].line, COMES_IN);
         }
         for rule in rules.iter().filter(|rule| self.has(&rule.on)) {
             if let Some(group) = rule.group().filter(|_| self.is_only) {
@@ -704,6 +737,73 @@ impl Place<'_> {
             }
         }
     }
+
+    fn note_code_points(rules: &[PfRule], code_points: &Decided, reading: &mut Reading) {
+        for step in code_points.replies.iter().filter(|step| step.queue.is_some()) {
+            let note = "the replies to arriving packets get the code point; for these packets \
+                        themselves write `set_dscp` in the policy of the other direction";
+            reading.approximated(rules[step.rule].line, note);
+        }
+        // Those with a queue are noted for it.
+        let alone = code_points.elsewhere.iter().map(|step| &rules[step.rule]);
+        for rule in alone.filter(|rule| rule.queue.is_none() && !rule.on.is_empty()) {
+            reading.approximated(rule.line, COMES_IN);
+        }
+    }
+}
+
+/// The note on rules for packets that came in elsewhere.
+const COMES_IN: &str = "the interface by which its packets come in is left out";
+
+/// The decisions of rules about packets at an interface.
+struct Decided {
+    /// Rules for packets that come in here, for the packets that go back.
+    replies: Vec<Step>,
+    leaving: Vec<Step>,
+    /// Rules for packets that came in elsewhere.
+    elsewhere: Vec<Step>,
+    /// The first decision whose conditions hold counts.
+    list: Vec<Decision>,
+    is_cut: bool,
+}
+
+/// Joins decisions about queues with those about code points, so that the first that holds has
+/// both.
+fn join(queues: Vec<Decision>, code_points: &[Decision]) -> Vec<(Decision, Option<Dscp>)> {
+    let of = |decision: &Decision| {
+        decision.queue.and_then(|number| Dscp::new(u8::try_from(number.0).ok()?).ok())
+    };
+    // Behind the last that sets one, none is set whichever holds.
+    let last = code_points.iter().rposition(|decision| decision.queue.is_some());
+    let code_points = &code_points[..last.map_or(0, |last| last + 1)];
+    let mut joined = Vec::new();
+    for decision in queues {
+        let mut is_whole = false;
+        for one in code_points {
+            let Some(conditions) = decision.conditions.and(&one.conditions) else { continue };
+            is_whole = conditions == decision.conditions;
+            joined.push((Decision { conditions, ..decision }, of(one)));
+            if is_whole || joined.len() > DECISIONS_MAX {
+                break;
+            }
+        }
+        if !is_whole {
+            joined.push((decision, None));
+        }
+        if joined.len() > DECISIONS_MAX {
+            return joined;
+        }
+    }
+    // Packets of no decision are those of the default queue.
+    let near = joined.len().saturating_sub(COMPARED_MAX)..joined.len();
+    for one in code_points {
+        let is_decided = |known: &(Decision, _)| known.0.conditions.covers(&one.conditions);
+        if !joined[near.clone()].iter().any(is_decided) {
+            let (conditions, rule) = (one.conditions.clone(), one.rule);
+            joined.push((Decision { conditions, queue: None, rule }, of(one)));
+        }
+    }
+    joined
 }
 
 /// Writes decisions as rules of classes.
@@ -715,7 +815,7 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    fn write(&mut self, decision: &Decision, reading: &mut Reading) {
+    fn write(&mut self, decision: &Decision, code_point: Option<Dscp>, reading: &mut Reading) {
         let line = self.rules[decision.rule].line;
         let Queues(queue, second) = decision.queue.unwrap_or(Queues(self.default, None));
         if let Some(second) = second {
@@ -724,19 +824,24 @@ impl Writer<'_> {
             reading.approximated(line, note);
             let mut rules = decision.conditions.low_delay_rules();
             rules.extend(decision.conditions.acknowledgement_rules());
-            self.add(second, rules);
+            self.add(second, rules, code_point);
         }
         let rules = decision.conditions.rules();
         if rules.len() >= CASES_MAX {
             reading.approximated(line, format!("only its first {CASES_MAX} cases are kept"));
         }
-        self.add(queue, rules);
+        self.add(queue, rules, code_point);
     }
 
-    fn add(&mut self, class: usize, rules: Vec<Vec<Key>>) {
+    fn add(&mut self, class: usize, rules: Vec<Vec<Key>>, code_point: Option<Dscp>) {
         self.rank += 1;
         let rank = self.rank;
-        self.classes[class].rules.extend(rules.into_iter().map(|keys| Rule { keys, rank }));
+        let set = code_point.map(|dscp| ("set_dscp", quoted(&dscp.to_string())));
+        let with = |mut keys: Vec<Key>| {
+            keys.extend(set.clone());
+            Rule { keys, rank }
+        };
+        self.classes[class].rules.extend(rules.into_iter().map(with));
     }
 }
 

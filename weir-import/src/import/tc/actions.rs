@@ -66,6 +66,12 @@ pub(super) fn action(words: &mut Words, draft: &mut Draft, reading: &mut Reading
         "pedit" => pedit(words, draft, reading)?,
         "csum" => csum(words, draft, reading)?,
         "ok" | "pass" => draft.actions.comes = [false; 2],
+        "ctinfo" => {
+            let why = "the code point of `ctinfo` is that of a connection: write \
+                       `restore_dscp = true` into the direction of the deployment";
+            reading.lost(draft.line, why);
+            return None;
+        }
         other => {
             reading.lost(draft.line, format!("Weir has no action `{other}` of a filter"));
             return None;

@@ -681,6 +681,12 @@ fn filters_of_tc() {
                 "no action `mirred`",
                 "!match",
             ),
+            (
+                "protocol all prio 1 matchall action ctinfo dscp 63 128",
+                LOST,
+                "`restore_dscp = true`",
+                "!match",
+            ),
         ],
     );
     check(

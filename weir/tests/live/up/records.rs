@@ -40,7 +40,7 @@ fn run(scene: &Scene, arguments: &[&str]) -> Result<(Ended, Value), Failed> {
 
 /// Starts to record, and waits until something is in the file: what there is to write is written
 /// in large parts.
-fn record(scene: &Scene) -> Result<Process, Failed> {
+pub(super) fn record(scene: &Scene) -> Result<Process, Failed> {
     let arguments = [&["--format", "json"], RECORD].concat();
     let recording = Process::start(&mut scene.command(&arguments))?;
     let path = scene.path("r.pcapng");
@@ -54,7 +54,7 @@ fn record(scene: &Scene) -> Result<Process, Failed> {
 }
 
 /// Ends a record as a terminal does.
-fn interrupt(mut recording: Process) -> Outcome {
+pub(super) fn interrupt(mut recording: Process) -> Outcome {
     recording.signal("INT")?;
     let ended = recording.wait_for_output()?;
     assert!(ended.status.success(), "{ended:?}");
@@ -62,7 +62,7 @@ fn interrupt(mut recording: Process) -> Outcome {
 }
 
 /// Replays the record; returns what was the same.
-fn replayed(scene: &Scene) -> Result<Value, Failed> {
+pub(super) fn replayed(scene: &Scene) -> Result<Value, Failed> {
     let (output, value) = run(scene, &["replay", "--record", "r.pcapng"])?;
     assert!(output.status.success(), "{output:?}");
     assert!(value["difference"].is_null() && value["fault"].is_null(), "{value}");
