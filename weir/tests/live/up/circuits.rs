@@ -184,6 +184,16 @@ fn follow_a_feed() -> Outcome {
     let all = await_circuits(&scene, "one finds no place", full)?;
     let fault = all.shown[0].fault.clone().unwrap_or_default();
     assert!(fault.contains("finds no place: 40 are taken"), "{fault}");
+    // With all places taken the link can be changed, and the next forwarder loses no class.
+    called(&scene, &["set", "class.rest.rate=9 Mbit/s"])?;
+    let forwarder = scene.forwarder()?;
+    signal(forwarder, "KILL")?;
+    await_another(&scene, forwarder)?;
+    let stayed = |status: &Status| {
+        let classes = status.lanes[0].classes.iter();
+        classes.filter(|class| class.name.starts_with("circuit-")).count() == 40
+    };
+    scene.await_status("all classes stayed", stayed)?;
     feed(&scene, "{\"leave\":\"m7\"}\n{\"leave\":\"m8\"}".to_owned(), false)?;
     await_circuits(&scene, "it is tried again", shaped(39))?;
     // A class that somebody removes by hand comes back.
