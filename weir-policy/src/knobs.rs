@@ -13,7 +13,7 @@ use weir_core::ids::ClassId;
 use weir_core::link::LinkPlan;
 use weir_core::parameter::{Kind, Parameter, Params, Scope, Value};
 use weir_core::police::METERS;
-use weir_core::queue::DROPPERS;
+use weir_core::queue::{DROPPERS, SHORT_KEY};
 use weir_core::sched;
 use weir_core::units::{Dimension, Quantity};
 
@@ -106,16 +106,18 @@ fn class_knobs(
     }
     let Some(leaf) = leaf else { return };
     let queue = &plan.queues[leaf.index()];
-    let place = Place {
-        path: format!("{path}.queue"),
-        class: Some(name),
-        params: &queue.params,
-        text: part(class, "queue"),
-        plan,
+    let of_queue =
+        |path, text| Place { path, class: Some(name), params: &queue.params, text, plan };
+    let place = of_queue(format!("{path}.queue"), part(class, "queue"));
+    // The class may write it itself.
+    let short = class.contains_key(SHORT_KEY).then(|| of_queue(path.clone(), Some(class)));
+    let knob = |row: &Parameter| {
+        let place = short.as_ref().filter(|_| row.name == SHORT_KEY).unwrap_or(&place);
+        place.knob(row)
     };
     knobs.push(place.dropper(queue.dropper));
     if let Some(dropper) = DROPPERS.iter().find(|row| row.keyword == queue.dropper) {
-        knobs.extend(dropper.parameters.iter().map(|row| place.knob(row)));
+        knobs.extend(dropper.parameters.iter().map(knob));
     }
     let meter = plan.leaf_meters.get(leaf.index()).copied().flatten();
     let meter = meter.and_then(|meter| plan.meters.get(meter.index()));
@@ -248,6 +250,8 @@ mod tests {
     const POLICY: &str = "[link]\nrate = \"10 Mbit/s\"\nscheduler = \"htb\"\n\
         [class.a-b]\nrate = \"2 Mbit/s\" # as agreed\nprio = 1\n\
         queue = { limit = \"50 packets\" }\nmatch = [{ proto = \"udp\" }]\n\
+        [class.hosts]\nrate = \"1 Mbit/s\"\nisolate = \"flows within dstaddr\"\n\
+        match = { dport = 7 }\n\
         [class.rest]\nshare = \"60 %\"\nceil = \"10 Mbit/s\"\ndefault = true\n";
 
     /// Expects a knob with this key: what is written, number, unit.
@@ -273,6 +277,7 @@ mod tests {
         check("class.rest.share", Some("60 %"), Some(0.6), "1");
         check("class.rest.queue.limit", None, Some(100.0), "packets");
         check("class.rest.queue.dropper", Some("tail"), None, "");
+        check("class.hosts.isolate", Some("flows within dstaddr"), None, "");
     }
 
     #[test]
