@@ -321,7 +321,7 @@ fn cpus(facts: &Facts, wanted: &Wanted) -> Vec<Finding> {
     let missing = wanted.cpus.iter().find(|cpu| !usable.contains(&(**cpu as usize)));
     if let Some(cpu) = missing {
         let text = format!("the deployment names CPU {cpu}, which this process may not use");
-        findings.push(Finding::new(Level::Problem, text).cured("name another in `cpus`"));
+        findings.push(Finding::new(Level::Problem, text).cured("name another, in `cpu` or `cpus`"));
     }
     let isolated = facts.files.text("sys/devices/system/cpu/isolated").unwrap_or_default();
     let kept = match isolated.as_str() {
