@@ -15,6 +15,7 @@ use crate::offload::join::write_sum;
 use crate::pool::{FrameId, FramePool};
 use crate::sorter::Sorting;
 pub use crate::sorter::{RINGS_MAX, SHARES_MAX};
+pub(crate) use afxdp::QUEUES_MAX;
 use crate::stations::Address;
 use impaired::{Impaired, Impairment};
 pub use lookup::{Found, LaneRules};
