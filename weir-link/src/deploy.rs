@@ -11,7 +11,7 @@ use weir_trace::record::{File, Head, LaneHead};
 
 use crate::bridge::{BridgeConfig, BridgePort, LaneConfig, Varies};
 use crate::port::impaired::Impairment;
-use crate::port::{worker, PortConfig, SHARES_MAX};
+use crate::port::{PortConfig, SHARES_MAX, worker};
 use crate::sorter::SortPlan;
 use weir_host::error::{Result, SystemError};
 use weir_host::sandbox;

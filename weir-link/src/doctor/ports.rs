@@ -2,7 +2,7 @@
 
 use super::facts::InterfaceFacts;
 use super::{Check, Facts, Finding, Level, Wanted, WantedPort};
-use crate::port::QUEUES_MAX;
+use crate::port::{QUEUES_MAX, SHARES_MAX};
 
 /// An interface and what is wanted of it.
 pub(super) struct Subject<'a> {
@@ -143,12 +143,14 @@ fn queues(subject: &Subject<'_>) -> Vec<Finding> {
     if shares >= queues {
         return Finding::good(format!("{text}, each of which has a thread"));
     }
-    let threads = if shares == 1 { "one thread reads".to_owned() } else { format!("{shares} threads read") };
-    let ports = subject.wanted.ports.len() as u32;
-    let cure = format!(
-        "for a thread each: `workers = {}`; or ethtool -L {name} combined {shares}",
-        queues * ports
-    );
+    let threads =
+        if shares == 1 { "one thread reads".to_owned() } else { format!("{shares} threads read") };
+    let fewer = format!("ethtool -L {name} combined {shares}");
+    let workers = queues as usize * subject.wanted.ports.len();
+    let cure = match workers <= SHARES_MAX {
+        true => format!("for a thread each: `workers = {workers}`; or {fewer}"),
+        false => format!("for a thread each: {fewer}"),
+    };
     vec![Finding::new(Level::Note, format!("{text}, which {threads}")).cured(cure)]
 }
 

@@ -224,12 +224,7 @@ struct Counted {
 
 impl AfXdp {
     /// The port of a receive queue, with its sockets still to be made.
-    fn of(
-        config: PortConfig,
-        keyword: &'static str,
-        sharing: Sharing,
-        queue: u32,
-    ) -> Result<Self> {
+    fn of(config: PortConfig, keyword: &'static str, sharing: Sharing, queue: u32) -> Result<Self> {
         let interface = Interface::of(sharing.socket()?, &config.interface);
         let action = || format!("open an AF_XDP port on `{}`", config.interface);
         let failed = |cause| SystemError::new(action(), cause);
@@ -364,9 +359,8 @@ impl AfXdp {
         let Some(live) = self.live.as_ref().filter(|_| self.is_first()) else { return false };
         let state = self.sharing.state();
         let wanted = (self.index, live.pieces, state.maps);
-        let is_as_wanted = |link: &Attached| {
-            (link.index, link.pieces, link.maps) == wanted && !link.is_stale
-        };
+        let is_as_wanted =
+            |link: &Attached| (link.index, link.pieces, link.maps) == wanted && !link.is_stale;
         !state.link.as_ref().is_some_and(is_as_wanted)
     }
 

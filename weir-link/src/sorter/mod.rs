@@ -34,8 +34,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use cases::{Case, Family, conditions, prune};
-pub(crate) use ebpf::add_queue;
 use ebpf::End;
+pub(crate) use ebpf::add_queue;
 use graph::Graph;
 pub(crate) use places::Places;
 pub use places::SHARES_MAX;

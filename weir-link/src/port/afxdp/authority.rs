@@ -236,7 +236,9 @@ impl XdpAuthority {
         let action = format!("open AF_XDP sockets on `{}`", self.interface.name());
         let mut error = SystemError::new(action, cause);
         match error.errno() {
-            Some(libc::EBUSY) => error.cure = "another program has its receive queue: end it".into(),
+            Some(libc::EBUSY) => {
+                error.cure = "another program has its receive queue: end it".into()
+            }
             Some(libc::ENOBUFS) => error.cure = MEMLOCK_CURE.into(),
             _ => {}
         }

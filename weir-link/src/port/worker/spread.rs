@@ -50,8 +50,11 @@ impl Spread {
     /// of its own, it is the first one that has frames come to all of them: that one is last then.
     fn each(&mut self, act: impl FnMut(&mut WorkedPort) -> Result<()>) -> Result<()> {
         let shares = self.shares.iter_mut();
-        let outcomes: Vec<_> =
-            if self.have_all_rings { shares.rev().map(act).collect() } else { shares.map(act).collect() };
+        let outcomes: Vec<_> = if self.have_all_rings {
+            shares.rev().map(act).collect()
+        } else {
+            shares.map(act).collect()
+        };
         outcomes.into_iter().collect()
     }
 
