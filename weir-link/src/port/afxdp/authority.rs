@@ -272,7 +272,18 @@ impl Authority for XdpAuthority {
 fn check(interface: &Interface) -> std::result::Result<u32, (String, String)> {
     let name = interface.name();
     // A driver that does not say has one queue.
-    let [queues, senders] = interface.queues().unwrap_or([1, 1]).map(|count| count.max(1));
+    let queues = check_queues(name, interface.queues().unwrap_or([1, 1]))?;
+    let mtu = interface.mtu().unwrap_or_default();
+    if mtu > MTU_MAX {
+        let why = format!("its MTU {mtu} is above {MTU_MAX}");
+        return Err((why, format!("`ip link set {name} mtu {MTU_MAX}`, or kind afpacket")));
+    }
+    Ok(queues)
+}
+
+/// Returns the receive queues of an interface that receives into so many, and sends by so many.
+fn check_queues(name: &str, counts: [u32; 2]) -> std::result::Result<u32, (String, String)> {
+    let [queues, senders] = counts.map(|count| count.max(1));
     let cure = |count: u32| {
         format!(
             "`ethtool -L {name} combined {count}` (or `rx {count} tx {count}`), or kind afpacket"
@@ -282,14 +293,10 @@ fn check(interface: &Interface) -> std::result::Result<u32, (String, String)> {
         let why = format!("it receives into {queues} queues, above the most of {QUEUES_MAX}");
         return Err((why, cure(QUEUES_MAX as u32)));
     }
+    // The kernel sends nothing by a socket whose queue has no counterpart.
     if senders < queues {
         let why = format!("it receives into {queues} queues and sends by {senders} only");
         return Err((why, cure(senders)));
-    }
-    let mtu = interface.mtu().unwrap_or_default();
-    if mtu > MTU_MAX {
-        let why = format!("its MTU {mtu} is above {MTU_MAX}");
-        return Err((why, format!("`ip link set {name} mtu {MTU_MAX}`, or kind afpacket")));
     }
     Ok(queues)
 }
@@ -313,3 +320,30 @@ const TAG_FUNCTION: &str = "bpf_xdp_metadata_rx_vlan_tag";
 
 const MEMLOCK_CURE: &str = "give the program CAP_IPC_LOCK, or raise the limit of locked memory \
      (ulimit -l), or configure smaller limits";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_beyond_the_most_or_without_a_counterpart_are_refused_with_the_cure() {
+        let rows = [
+            ([0, 0], Ok(1)),
+            ([1, 1], Ok(1)),
+            ([1, 4], Ok(1)),
+            ([8, 8], Ok(8)),
+            ([9, 9], Err(("into 9 queues, above the most of 8", "combined 8"))),
+            ([4, 2], Err(("into 4 queues and sends by 2", "combined 2"))),
+        ];
+        for (counts, expected) in rows {
+            match (check_queues("eth7", counts), expected) {
+                (Ok(queues), Ok(expected)) => assert_eq!(queues, expected, "{counts:?}"),
+                (Err((why, cure)), Err(parts)) => {
+                    let says = why.contains(parts.0) && cure.contains(parts.1);
+                    assert!(says && cure.contains("ethtool -L eth7"), "{why}: {cure}");
+                }
+                other => panic!("{counts:?}: {other:?}"),
+            }
+        }
+    }
+}

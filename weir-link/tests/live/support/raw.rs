@@ -92,10 +92,14 @@ impl Flows {
 
     /// Sends a datagram of this flow, between addresses that no host has.
     pub fn send(&self, flow: u16, number: u16) -> io::Result<()> {
-        send_to(&self.socket, self.index, &Self::frame(flow, number))
+        self.send_frame(&Self::frame(flow, number))
     }
 
-    pub fn frame(flow: u16, number: u16) -> Vec<u8> {
+    pub fn send_frame(&self, frame: &[u8]) -> io::Result<()> {
+        send_to(&self.socket, self.index, frame)
+    }
+
+    fn frame(flow: u16, number: u16) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0];
         frame.extend([64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2, 0, 9]);
         frame.extend(flow.to_be_bytes());

@@ -8,7 +8,7 @@ use weir_host::interface::Interface;
 use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
 use weir_testbed::{
-    Host, LEFT, PortKind, Scene, Stream, StreamConfig, TestbedConfig, until,
+    Host, LEFT, PortKind, Scene, Stream, StreamConfig, TestbedConfig, is_alive, until,
 };
 
 pub const TESTS: &[Test] = &[
@@ -24,6 +24,7 @@ pub const OVER_AF_XDP: &[Test] = &[
     ("queues_follow_an_interface_that_was_down", || shares_follow_an_interface(XDP)),
     ("a_queue_whose_worker_hangs_holds_up_no_other", || a_share_hangs(XDP, "worker-1")),
     ("a_first_queue_whose_worker_hangs_holds_up_no_other", || a_share_hangs(XDP, "worker-0")),
+    ("a_restart_exchanges_both_queues", restarted),
 ];
 
 /// Only root may stop a thread.
@@ -164,6 +165,19 @@ fn shares_follow_an_interface(kind: PortKind) -> Outcome {
     scene.await_status("it is back", |status| status.ports[0].state == "up")?;
     check_shares(&scene)?;
     assert_eq!(scene.status()?.ports[0].rebinds, 1, "the first share's");
+    scene.stop()?;
+    Ok(())
+}
+
+/// Another forwarder gets both queues of each port when the former one has ended.
+fn restarted() -> Outcome {
+    let mut scene = scene(XDP)?;
+    for _ in 0..2 {
+        let former = scene.forwarder()?;
+        called(&scene, &["restart"])?;
+        until("the former one ends", || !is_alive(former))?;
+        check_shares(&scene)?;
+    }
     scene.stop()?;
     Ok(())
 }
