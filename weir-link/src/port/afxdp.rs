@@ -12,9 +12,9 @@
 //! the program and what asks the authority (`share.rs`).
 //!
 //! Every queue of every port registers the pool's memory by itself, so none depends on another, and
-//! any may vanish and come back. Invariant: each slot that is lent is in the fill ring, in the kernel, in a
-//! receive ring, or spare; each frame in flight is in the transmit ring, in the kernel, or in the
-//! completion ring.
+//! any may vanish and come back. Invariant: each slot that is lent is in the fill ring, in the
+//! kernel, in a receive ring, or spare; each frame in flight is in the transmit ring, in the kernel,
+//! or in the completion ring.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -60,7 +60,7 @@ mod sort;
 /// The line of this kind in [`super::KINDS`].
 pub(super) const KIND: Kind = Kind {
     keyword: KEYWORD,
-    summary: "AF_XDP sockets, for each receive queue: frames pass by the kernel's stack; needs root",
+    summary: "AF_XDP sockets at each receive queue: frames pass by the kernel's stack; needs root",
     suits: Some(suits),
     room,
     authority: |config| {
@@ -98,8 +98,8 @@ fn suits(interface: &str) -> std::result::Result<(), String> {
     match interface.queues().map_err(|error| text(&error))? {
         [0 | 1, _] => Ok(()),
         [queues, _] => Err(format!(
-            "the interface has {queues} receive queues, and for {KEYWORD} a pool of that many times \
-             the frames; `kind = \"{KEYWORD}\"` takes it all the same, or `ethtool -L IF combined 1`"
+            "the interface has {queues} receive queues, each of which takes memory of its own; \
+             `kind = \"{KEYWORD}\"` takes it all the same, or `ethtool -L IF combined 1`"
         )),
     }
 }
@@ -327,8 +327,8 @@ impl AfXdp {
         Ok(Prepared { queue, pieces, maps })
     }
 
-    /// Has the sockets bound, and entered into the maps. The kernel releases those of a process that
-    /// ended some time after it.
+    /// Has the sockets bound, and entered into the maps. The kernel releases those of a process
+    /// that ended some time after it.
     fn bind(&mut self, maps: u64, patience: Duration) -> Result<()> {
         let start = Instant::now();
         loop {

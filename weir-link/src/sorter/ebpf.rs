@@ -4,8 +4,8 @@
 //! classifier does not see either. Each read of the frame is behind a check against its end, as the
 //! kernel's verifier demands; a frame that is too short goes to ring 0.
 //!
-//! R2 points to the frame, R3 to its end, R4 to the IP header, R6 to the context. R0 is what a test reads; what the
-//! rules test and what is not at a fixed place behind R4 is on the stack.
+//! R2 points to the frame, R3 to its end, R4 to the IP header, R6 to the context. R0 is what a test
+//! reads; what the rules test and what is not at a fixed place behind R4 is on the stack.
 
 use weir_core::packet::{EtherType, Protocol};
 

@@ -1,9 +1,9 @@
 //! Several receive queues of one interface that one thread has, as one port.
 //!
 //! AF_XDP does not say when a frame came, so frames of different queues are in the order in which
-//! they were found; those of one flow come by one queue, and keep theirs. What the thread sends goes
-//! by the first queue. The others are always served before the first: that one has the program
-//! attached, which hands frames to the sockets of all.
+//! they were found; those of one flow come by one queue, and keep theirs. Frames that the thread
+//! sends go by the first queue. The others are told before the first what all are told: that one
+//! has the program attached, which hands frames to the sockets of all.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! What the receive queues of one interface have in common, and which thread has which of them.
+//! The parts that the receive queues of one interface share, and which thread has which queue.
 //!
 //! Each receive queue has sockets of its own, over the same memory, and a port of its own
 //! ([`AfXdp`]); where a thread has several of them they are joined (`several.rs`). None depends on
 //! another but in the program, of which an interface has one: it hands frames to the sockets of all
-//! queues. The queue 0 attaches it, when its own sockets are bound, and attaches it again at another
+//! queues. Queue 0 attaches it, when its own sockets are bound, and attaches it again at another
 //! interface; it stays until the last sockets are closed, or the intake is.
 //!
 //! The card chooses a queue for each frame by its flow, so frames of one flow keep their order.
@@ -30,7 +30,7 @@ pub(super) struct Shared {
     pub parts: XdpParts,
 }
 
-/// What changes of it.
+/// The part of it that changes.
 #[derive(Default)]
 pub(super) struct State {
     /// Keeps the program attached; `None` while the intake is closed.
