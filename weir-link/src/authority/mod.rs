@@ -22,10 +22,10 @@
 //! has the name, [`PortRequest::Bind`]; when the interface is up and frames can be sorted,
 //! [`PortRequest::Sort`]; for a policy with more rings, [`PortRequest::MakeRings`]; for each thread
 //! that shares it with the first, [`PortRequest::Share`]. For AF_XDP:
-//! [`PortRequest::Open`]; [`PortRequest::Sockets`] and [`PortRequest::Bind`] for each receive queue,
-//! and [`PortRequest::Attach`], when it goes live; [`PortRequest::Attach`] alone when its intake
-//! opens again; when frames are to be sorted otherwise, [`PortRequest::Exchange`]. For a host's ends:
-//! [`PortRequest::Open`]; then [`PortRequest::Attach`] when the intake opens,
+//! [`PortRequest::Open`]; [`PortRequest::Sockets`] and [`PortRequest::Bind`] for each receive
+//! queue, and [`PortRequest::Attach`], when it goes live; [`PortRequest::Attach`] alone when its
+//! intake opens again; when frames are to be sorted otherwise, [`PortRequest::Exchange`]. For a
+//! host's ends: [`PortRequest::Open`]; then [`PortRequest::Attach`] when the intake opens,
 //! [`PortRequest::Follow`] when the interface is another one or has another MTU.
 //!
 //! Invariant: an authority acts only at the interface of its own configuration, whatever it is

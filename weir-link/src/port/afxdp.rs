@@ -13,8 +13,8 @@
 //!
 //! Every queue of every port registers the pool's memory by itself, so none depends on another, and
 //! any may vanish and come back. Invariant: each slot that is lent is in the fill ring, in the
-//! kernel, in a receive ring, or spare; each frame in flight is in the transmit ring, in the kernel,
-//! or in the completion ring.
+//! kernel, in a receive ring, or spare; each frame in flight is in the transmit ring, in the
+//! kernel, or in the completion ring.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
