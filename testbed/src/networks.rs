@@ -35,11 +35,14 @@ pub struct TestbedConfig {
     pub static_neighbours: bool,
     /// Whether client and server have IPv6. Their kernels send frames of their own for it.
     pub has_ipv6: bool,
+    /// By how many queues each interface sends, and into how many it receives: at most as many as
+    /// the machine has processors. A flow takes one of them.
+    pub queues: u32,
 }
 
 impl Default for TestbedConfig {
     fn default() -> Self {
-        Self { mtu: 1500, offloads: true, static_neighbours: true, has_ipv6: true }
+        Self { mtu: 1500, offloads: true, static_neighbours: true, has_ipv6: true, queues: 1 }
     }
 }
 
@@ -126,6 +129,12 @@ impl Testbed {
         let (name, mac) = (host.port(), host.port_mac());
         let port = CableEnd { namespace: &self.weir, name, mac, addresses: &[] };
         cable::connect([end, port], self.config.mtu)?;
+        if self.config.queues > 1 {
+            for end in [&port, &end] {
+                let set = || ethtool::set_queues(end.name, self.config.queues, self.config.queues);
+                end.namespace.run(set)??;
+            }
+        }
         if !self.config.offloads {
             namespace.run(|| ethtool::set_all_offloads(END, false))??;
         }

@@ -70,9 +70,11 @@ pub fn set_tag_insertion(interface: &str, on: bool) -> Result<()> {
     Ok(())
 }
 
-/// Sets into how many queues an interface in this thread's namespace receives.
-pub fn set_receive_queues(interface: &str, count: u32) -> Result<()> {
-    let action = || format!("make `{interface}` receive into {count} queues");
+/// Sets into how many queues an interface in this thread's namespace receives, and by how many it
+/// sends.
+pub fn set_queues(interface: &str, receive: u32, transmit: u32) -> Result<()> {
+    let action =
+        || format!("make `{interface}` receive into {receive} queues and send by {transmit}");
     let failed = |cause| SystemError::new(action(), cause);
     let socket = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(failed)?;
     let mut channels = [0u32; COUNTS_WORDS];
@@ -82,7 +84,7 @@ pub fn set_receive_queues(interface: &str, count: u32) -> Result<()> {
         request.ifr_ifru.ifru_data = (&raw mut channels).cast();
         // `channels` outlives the call, and its first word tells the kernel its type.
         socket::interface_ioctl(socket.as_fd(), libc::SIOCETHTOOL, &mut request).map_err(failed)?;
-        channels[COUNT_FIRST] = count;
+        (channels[COUNT_FIRST], channels[COUNT_TRANSMIT]) = (receive, transmit);
     }
     Ok(())
 }
@@ -153,8 +155,12 @@ pub(crate) fn driver_name(answer: &[u32; DRVINFO_WORDS]) -> String {
 
 /// Returns into how many queues an interface in this thread's namespace receives.
 pub fn receive_queues(interface: &str) -> io::Result<u32> {
-    let answer: [u32; COUNTS_WORDS] = ask(interface, asked(ETHTOOL_GCHANNELS))?;
-    Ok(answer[COUNT_FIRST] + answer[COUNT_LAST])
+    Ok(queue_counts(&ask(interface, asked(ETHTOOL_GCHANNELS))?)[0])
+}
+
+/// Returns the receive and the transmit queues in an `ethtool_channels`: combined ones are both.
+pub(crate) fn queue_counts(answer: &[u32; COUNTS_WORDS]) -> [u32; 2] {
+    [COUNT_FIRST, COUNT_TRANSMIT].map(|word| answer[word] + answer[COUNT_LAST])
 }
 
 /// Returns whether an interface in this thread's namespace obeys pause frames, and sends them.

@@ -9,8 +9,7 @@ use crate::error::{Result, SystemError};
 use crate::ethtool;
 use crate::socket;
 use crate::uapi::ethtool::{
-    COUNT_FIRST, COUNT_LAST, COUNTS_WORDS, ETH_FLAG_RXVLAN, ETHTOOL_GCHANNELS, ETHTOOL_GDRVINFO,
-    ETHTOOL_GFLAGS, ETHTOOL_GTSO,
+    ETH_FLAG_RXVLAN, ETHTOOL_GCHANNELS, ETHTOOL_GDRVINFO, ETHTOOL_GFLAGS, ETHTOOL_GTSO,
 };
 
 /// An Ethernet interface, found by name or by its number.
@@ -187,11 +186,11 @@ impl Interface {
         Ok(answer[1] != 0)
     }
 
-    /// Returns the number of queues into which it receives.
-    pub fn receive_queues(&self) -> io::Result<u32> {
-        let mut answer: [u32; COUNTS_WORDS] = ethtool::asked(ETHTOOL_GCHANNELS);
+    /// Returns the number of queues into which it receives, and of those by which it sends.
+    pub fn queues(&self) -> io::Result<[u32; 2]> {
+        let mut answer = ethtool::asked(ETHTOOL_GCHANNELS);
         self.ethtool(&mut answer)?;
-        Ok(answer[COUNT_FIRST] + answer[COUNT_LAST])
+        Ok(ethtool::queue_counts(&answer))
     }
 
     /// Returns whether it keeps the VLAN tags of received frames beside them.

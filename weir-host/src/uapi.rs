@@ -26,8 +26,9 @@ pub(crate) mod ethtool {
     /// counts of receive, transmit, other and combined queues; or the sizes of the receive, mini,
     /// jumbo and transmit ring.
     pub const COUNTS_WORDS: usize = 9;
-    /// The first and the last of these counts.
+    /// The first of these counts, that of transmit queues, and the last.
     pub const COUNT_FIRST: usize = 5;
+    pub const COUNT_TRANSMIT: usize = 6;
     pub const COUNT_LAST: usize = 8;
 }
 

@@ -606,8 +606,7 @@ impl Bridge {
     /// takes; returns whether there were any. `reach` becomes how far all rings were emptied.
     fn receive(&mut self, now: Instant, port: usize, reach: &mut Reach) -> bool {
         let mut worked = false;
-        let (rings, shares) = (self.ports[port].port.rings(), self.ports[port].port.shares());
-        for queue in self.first_queue(port)..rings - 1 + shares {
+        for queue in self.first_queue(port)..self.ports[port].port.queues() {
             assert!(self.inbox.is_empty(), "the frames of a queue are distributed before the next");
             let input = &mut self.ports[port].port;
             let reached = input.receive(queue, BATCH, &mut self.pool, &mut self.inbox);

@@ -11,7 +11,7 @@ use weir_trace::record::{File, Head, LaneHead};
 
 use crate::bridge::{BridgeConfig, BridgePort, LaneConfig, Varies};
 use crate::port::impaired::Impairment;
-use crate::port::{PortConfig, SHARES_MAX};
+use crate::port::{PortConfig, SHARES_MAX, worker};
 use crate::sorter::{SortConfig, SortPlan};
 use weir_host::error::{Result, SystemError};
 use weir_host::sandbox;
@@ -151,6 +151,16 @@ fn config(
         passes_carrier: deployment.carrier == deployment::Carrier::Pass,
         intake: true,
     })
+}
+
+/// Returns how many threads may share a port of a deployment.
+pub(crate) fn shares(deployment: &Deployment, port: usize) -> usize {
+    let place = |bridge: &deployment::Bridge| bridge.ports.iter().position(|one| *one == port);
+    let found = deployment.bridges.iter().find_map(|bridge| Some((bridge, place(bridge)?)));
+    let of = |(bridge, place): (&deployment::Bridge, usize)| {
+        worker::shares(workers(deployment.workers), bridge.ports.len(), place)
+    };
+    found.map_or(1, of)
 }
 
 /// Returns how many threads receive and send for a bridge: where the deployment leaves that to the

@@ -1,6 +1,6 @@
 //! AF_XDP sockets and their rings: frames move between a driver and memory shared with it.
 //!
-//! A [`Queue`] is receive queue 0 of one interface: one or more sockets, each with a ring of
+//! A [`Queue`] is a receive queue of one interface: one or more sockets, each with a ring of
 //! received frames; one ring of free places for frames to come (fill), one of frames to send, one
 //! of frames that were sent (completed). The structures are those of the kernel's document
 //! `networking/af_xdp.rst`.
@@ -31,7 +31,7 @@ pub(crate) struct QueueConfig {
     pub(crate) fill_max: usize,
 }
 
-/// The sockets of queue 0 of an interface, bound.
+/// The sockets of a receive queue of an interface, bound.
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) received: Vec<Consumer<xdp_desc>>,
@@ -363,9 +363,10 @@ pub(crate) fn make(
     Ok(sockets)
 }
 
-/// Binds sockets that [`make`] made to queue 0 of an interface. After an error it may be called
-/// again; a queue may stay busy for a while after the process that had it ended.
-pub(crate) fn bind(sockets: &[OwnedFd], interface_index: u32, pieces: bool) -> io::Result<()> {
+/// Binds sockets that [`make`] made to a receive queue of an interface. After an error it may be
+/// called again; a queue may stay busy for a while after the process that had it ended.
+pub(crate) fn bind(sockets: &[OwnedFd], to: (u32, u32), pieces: bool) -> io::Result<()> {
+    let (interface_index, queue) = to;
     let own = libc::XDP_COPY | libc::XDP_USE_NEED_WAKEUP;
     let own = if pieces { own | libc::XDP_USE_SG } else { own };
     let first = sockets.first().map_or(0, |socket| socket.as_raw_fd() as u32);
@@ -376,7 +377,7 @@ pub(crate) fn bind(sockets: &[OwnedFd], interface_index: u32, pieces: bool) -> i
             sxdp_family: libc::AF_XDP as u16,
             sxdp_flags: flags,
             sxdp_ifindex: interface_index,
-            sxdp_queue_id: 0,
+            sxdp_queue_id: queue,
             sxdp_shared_umem_fd: other,
         };
         bind_once(socket.as_fd(), &address)?;

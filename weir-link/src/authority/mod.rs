@@ -22,10 +22,10 @@
 //! has the name, [`PortRequest::Bind`]; when the interface is up and frames can be sorted,
 //! [`PortRequest::Sort`]; for a policy with more rings, [`PortRequest::MakeRings`]; for each thread
 //! that shares it with the first, [`PortRequest::Share`]. For AF_XDP:
-//! [`PortRequest::Open`]; [`PortRequest::Sockets`], [`PortRequest::Bind`] and
-//! [`PortRequest::Attach`] when it goes live; [`PortRequest::Attach`] alone when its intake opens
-//! again; when frames are to be sorted otherwise, [`PortRequest::Exchange`]. For a host's ends:
-//! [`PortRequest::Open`]; then [`PortRequest::Attach`] when the intake opens,
+//! [`PortRequest::Open`]; [`PortRequest::Sockets`] and [`PortRequest::Bind`] for each receive
+//! queue, and [`PortRequest::Attach`], when it goes live; [`PortRequest::Attach`] alone when its
+//! intake opens again; when frames are to be sorted otherwise, [`PortRequest::Exchange`]. For a
+//! host's ends: [`PortRequest::Open`]; then [`PortRequest::Attach`] when the intake opens,
 //! [`PortRequest::Follow`] when the interface is another one or has another MTU.
 //!
 //! Invariant: an authority acts only at the interface of its own configuration, whatever it is
@@ -90,6 +90,9 @@ pub enum PortRequest {
         intake: bool,
         /// Make the receiving sockets anew: those of a fanout group cannot be bound again.
         anew: bool,
+        /// The receive queue of AF_XDP sockets.
+        #[serde(default)]
+        queue: u32,
     },
     /// Join the receiving sockets, which are passed, into a group that sorts frames.
     Sort {
@@ -137,6 +140,9 @@ pub struct Area {
     pub len: usize,
     /// Frames may lie in several chunks.
     pub pieces: bool,
+    /// The receive queue from which the sockets are to take frames.
+    #[serde(default)]
+    pub queue: u32,
     /// The memory, in one process. It has no form in a message.
     #[serde(skip)]
     pub(crate) memory: Option<Arc<Memory>>,
@@ -161,6 +167,8 @@ pub enum Reply {
     Packet(PacketParts),
     /// The parts of an AF_XDP port.
     Xdp(XdpParts),
+    /// AF_XDP sockets, which are to be entered into the maps of this number.
+    Sockets(u64),
     /// The parts of a host's end: those of the packet sockets at its tap, a socket that asks about
     /// the interface, and descriptors that keep the tap alive.
     Host {
@@ -201,8 +209,8 @@ pub struct RingShape {
 }
 
 /// An AF_XDP port. Descriptors: on [`PortRequest::Open`] a socket that asks about the interface; on
-/// [`PortRequest::Sockets`] the sockets, one for each ring of each set; on [`PortRequest::Attach`]
-/// the link of the program.
+/// [`PortRequest::Sockets`] the sockets of a receive queue, one for each ring of each set; on
+/// [`PortRequest::Attach`] the link of the program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct XdpParts {
     /// The number of the interface.
@@ -215,6 +223,10 @@ pub struct XdpParts {
     pub takes_tags_off: bool,
     /// Frames may arrive with checksums that their sender left to hardware.
     pub leaves_checksums: bool,
+    /// The receive queues of the interface.
+    pub queues: u32,
+    /// The number of the maps of sockets to which the program hands frames.
+    pub maps: u64,
 }
 
 /// The interface whose frames a tap redirects.

@@ -95,19 +95,22 @@ pub struct WantedPort {
     pub kind: String,
     /// Whether the host continues to use the interface: host egress.
     pub is_host: bool,
+    /// How many threads may share it.
+    pub shares: usize,
 }
 
 impl Wanted {
     /// Returns what a deployment wants; `memory` is what it needs at most.
     pub fn of(deployment: &Deployment, memory: u64) -> Self {
         let mut ports: Vec<WantedPort> = Vec::new();
-        for port in &deployment.ports {
+        for (number, port) in deployment.ports.iter().enumerate() {
             // Both ends of host egress have one interface.
             if !ports.iter().any(|known| known.interface == port.interface) {
                 ports.push(WantedPort {
                     interface: port.interface.clone(),
                     kind: port.kind.to_owned(),
                     is_host: port.side != Side::Interface,
+                    shares: deploy::shares(deployment, number),
                 });
             }
         }
@@ -131,6 +134,7 @@ impl Wanted {
             interface: interface.clone(),
             kind: crate::port::AUTO.to_owned(),
             is_host: false,
+            shares: 1,
         };
         Self { ports: interfaces.iter().map(port).collect(), ..Self::default() }
     }

@@ -2,6 +2,7 @@
 
 use super::facts::InterfaceFacts;
 use super::{Check, Facts, Finding, Level, Wanted, WantedPort};
+use crate::port::{QUEUES_MAX, SHARES_MAX};
 
 /// An interface and what is wanted of it.
 pub(super) struct Subject<'a> {
@@ -125,12 +126,32 @@ fn queues(subject: &Subject<'_>) -> Vec<Finding> {
         return Finding::good("it receives into one queue");
     }
     let text = format!("it receives into {queues} queues");
+    let (name, shares) = (subject.name(), subject.port.shares as u32);
     if !subject.may_be_xdp() && !subject.must_be_xdp() {
         return Finding::good(format!("{text}, which packet sockets read all"));
     }
-    let text = format!("{text}: AF_XDP reads one, so the port cannot be of that kind");
-    let cure = format!("ethtool -L {} combined 1", subject.name());
-    vec![Finding::new(subject.against_xdp(), text).cured(cure)]
+    if queues as usize > QUEUES_MAX {
+        let text = format!("{text}, above the {QUEUES_MAX} that AF_XDP reads at most");
+        let cure = format!("ethtool -L {name} combined {QUEUES_MAX}");
+        return vec![Finding::new(subject.against_xdp(), text).cured(cure)];
+    }
+    if !subject.must_be_xdp() {
+        let text = format!("{text}: `auto` takes AF_XDP for one, and packet sockets here");
+        let cure = format!("`kind = \"afxdp\"` reads all of them; or ethtool -L {name} combined 1");
+        return vec![Finding::new(Level::Note, text).cured(cure)];
+    }
+    if shares >= queues {
+        return Finding::good(format!("{text}, each of which has a thread"));
+    }
+    let threads =
+        if shares == 1 { "one thread reads".to_owned() } else { format!("{shares} threads read") };
+    let fewer = format!("ethtool -L {name} combined {shares}");
+    let workers = queues as usize * subject.wanted.ports.len();
+    let cure = match workers <= SHARES_MAX {
+        true => format!("for a thread each: `workers = {workers}`; or {fewer}"),
+        false => format!("for a thread each: {fewer}"),
+    };
+    vec![Finding::new(Level::Note, format!("{text}, which {threads}")).cured(cure)]
 }
 
 fn mtu(subject: &Subject<'_>) -> Vec<Finding> {

@@ -223,7 +223,7 @@ const ROWS: &[Row] = &[
         check: "driver", level: Level::Note, text: "super-packets" },
     Row { files: &[], change: AS_IS, check: "driver", level: Level::Note, text: "real-card" },
     Row { files: &[], change: |facts, _| facts.interfaces[0].queues = Some(8), check: "queues",
-        level: Level::Note, text: "8 queues: AF_XDP reads one" },
+        level: Level::Note, text: "8 queues: `auto` takes AF_XDP for one" },
     Row { files: &[], change: |facts, wanted| {
             facts.interfaces[0].queues = Some(8);
             wanted.ports[0].kind = "afpacket".to_owned();
@@ -231,7 +231,16 @@ const ROWS: &[Row] = &[
     Row { files: &[], change: |facts, wanted| {
             facts.interfaces[0].queues = Some(8);
             wanted.ports[0].kind = "afxdp".to_owned();
-        }, check: "queues", level: Level::Problem, text: "AF_XDP reads one" },
+        }, check: "queues", level: Level::Note, text: "8 queues, which one thread reads" },
+    Row { files: &[], change: |facts, wanted| {
+            facts.interfaces[0].queues = Some(4);
+            wanted.ports[0].kind = "afxdp".to_owned();
+            wanted.ports[0].shares = 4;
+        }, check: "queues", level: Level::Good, text: "4 queues, each of which has a thread" },
+    Row { files: &[], change: |facts, wanted| {
+            facts.interfaces[0].queues = Some(9);
+            wanted.ports[0].kind = "afxdp".to_owned();
+        }, check: "queues", level: Level::Problem, text: "9 queues, above the 8" },
     Row { files: &[], change: |facts, wanted| {
             facts.interfaces[0].link = Some(LinkState { mtu: 16_500, ..LINK });
             wanted.ports[0].kind = "afxdp".to_owned();

@@ -200,7 +200,8 @@ impl AfPacket {
         let receiving = self.receivers.iter().map(|receiver| receiver.socket.as_fd());
         let passed = [self.tx.socket()].into_iter().chain(receiving.filter(|_| !anew));
         let mut shared = lock(&self.sharing);
-        let reply = shared.authority.ask(PortRequest::Bind { intake, anew }, copies(passed)?)?;
+        let reply =
+            shared.authority.ask(PortRequest::Bind { intake, anew, queue: 0 }, copies(passed)?)?;
         let Reply::Packet(parts) = reply.reply else { return Err(misfit(name)) };
         if anew {
             let failed = |cause| SystemError::new(format!("open a port on `{name}`"), cause);
@@ -353,6 +354,10 @@ impl Port for AfPacket {
 
     fn shares(&self) -> usize {
         1
+    }
+
+    fn queues(&self) -> usize {
+        self.rings()
     }
 
     fn look_up_in(&mut self, _rules: &LaneRules) {

@@ -1,4 +1,4 @@
-//! One Ethernet interface as a source and sink of frames, over AF_XDP.
+//! One Ethernet interface as a source and sink of frames, over AF_XDP: one of its receive queues.
 //!
 //! A program at the driver (or, where the driver cannot run one, right behind it) takes every frame
 //! away from the kernel's stack. The kernel copies it into a slot of the pool that this port lent,
@@ -8,16 +8,17 @@
 //! The privileged half (`authority.rs`) makes the sockets and attaches the program; this half maps
 //! the rings and moves frames. While the intake is closed the program is detached. The kernel gives
 //! an interface's queue to one process at a time, so a port that begins with a closed intake makes
-//! its sockets at once, which takes long, and has them bound when that opens.
+//! its sockets at once, which takes long, and has them bound when that opens. Receive queues share
+//! the program and what asks the authority (`share.rs`).
 //!
-//! Every port registers the pool's memory by itself, so none depends on another, and any may vanish
-//! and come back. Invariant: each slot that is lent is in the fill ring, in the kernel, in a
-//! receive ring, or spare; each frame in flight is in the transmit ring, in the kernel, or in the
-//! completion ring.
+//! Every queue of every port registers the pool's memory by itself, so none depends on another, and
+//! any may vanish and come back. Invariant: each slot that is lent is in the fill ring, in the
+//! kernel, in a receive ring, or spare; each frame in flight is in the transmit ring, in the
+//! kernel, or in the completion ring.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,31 +34,39 @@ use crate::pool::{FrameId, FramePool, Memory};
 use crate::stations::Address;
 use crate::xsk::{self, Queue};
 use authority::XdpAuthority;
+use ledger::Ledger;
+use share::{Attached, Shared, Sharers, Sharing};
 use sizes::{
     HEADER_LEN, TAG_LEN, TRANSMIT_ENTRIES, chunk, lent_max, needs_pieces, queue_config, rings,
-    room, slot_len,
+    room_of_queue, slot_len,
 };
-use sort::{Handle, Sets, Shared, Sharing, lock};
+use sort::{Handle, Sets};
 use weir_host::bpf::Hook;
 use weir_host::error::{Result, SystemError};
+use weir_host::ethtool;
 use weir_host::interface::{Interface, is_running};
 use weir_host::wait::{SLEEP_MAX_NS, monotonic_ns};
 
+pub(crate) use sizes::QUEUES_MAX;
+
 mod authority;
+mod ledger;
 mod program;
+mod several;
+mod share;
 mod sizes;
 mod sort;
 
 /// The line of this kind in [`super::KINDS`].
 pub(super) const KIND: Kind = Kind {
     keyword: KEYWORD,
-    summary: "AF_XDP sockets: frames pass by the kernel's stack; needs root and one receive queue",
+    summary: "AF_XDP sockets at each receive queue: frames pass by the kernel's stack; needs root",
     suits: Some(suits),
     room,
     authority: |config| {
         Ok(Box::new(XdpAuthority::new(config, &[Hook::XdpNative, Hook::XdpGeneric])?))
     },
-    open: |config, authority| Ok(Box::new(AfXdp::open(config, authority, KEYWORD)?)),
+    open: |config, authority| open(&config, authority, KEYWORD),
 };
 
 /// The kind whose programs run behind the driver, for drivers whose own XDP does not work.
@@ -67,7 +76,7 @@ pub(super) const KIND_GENERIC: Kind = Kind {
     suits: None,
     room,
     authority: |config| Ok(Box::new(XdpAuthority::new(config, &[Hook::XdpGeneric])?)),
-    open: |config, authority| Ok(Box::new(AfXdp::open(config, authority, KEYWORD_GENERIC)?)),
+    open: |config, authority| open(&config, authority, KEYWORD_GENERIC),
 };
 
 const KEYWORD: &str = "afxdp";
@@ -86,21 +95,44 @@ fn suits(interface: &str) -> std::result::Result<(), String> {
              as one, which {KEYWORD} does not cut; `kind = \"{KEYWORD}\"` takes it all the same"
         ));
     }
-    match interface.receive_queues().map_err(|error| text(&error))? {
-        0 | 1 => Ok(()),
-        queues => Err(format!(
-            "the interface has {queues} receive queues, and {KEYWORD} reads one (`ethtool -L IF \
-             combined 1`)"
+    match interface.queues().map_err(|error| text(&error))? {
+        [0 | 1, _] => Ok(()),
+        [queues, _] => Err(format!(
+            "the interface has {queues} receive queues, each of which takes memory of its own; \
+             `kind = \"{KEYWORD}\"` takes it all the same, or `ethtool -L IF combined 1`"
         )),
     }
 }
 
+/// Returns the room of a port: that of its queues, as many as the interface has now.
+fn room(config: &PortConfig, mtu: usize) -> Room {
+    let queues = ethtool::receive_queues(&config.interface).unwrap_or(1);
+    let queues = (queues as usize).clamp(1, QUEUES_MAX);
+    (0..queues).map(|_| room_of_queue(config, mtu)).fold(Room::default(), Room::with)
+}
+
+/// Opens the first share of a port, which has all receive queues if it is the only one.
+fn open(
+    config: &PortConfig,
+    mut authority: Box<dyn Authority>,
+    keyword: &'static str,
+) -> Result<Box<dyn Port>> {
+    let reply = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
+    let Reply::Xdp(parts) = reply.reply else { return Err(misfit(&config.interface)) };
+    let socket = PassedDescriptors::new(reply.descriptors, &config.interface).next()?;
+    share::open(config, keyword, &Shared::new(authority, socket, parts), 0)
+}
+
 struct AfXdp {
     config: PortConfig,
-    /// Shared with the thread that changes the sorting.
+    /// Shared with the other queues, and with the thread that changes the sorting.
     sharing: Sharing,
     sets: Sets,
     keyword: &'static str,
+    /// The number of the receive queue.
+    queue: u32,
+    /// The number of the maps that have its sockets.
+    maps: u64,
     interface: Interface,
     /// Whether frames come in.
     intake: bool,
@@ -157,6 +189,8 @@ struct Live {
 struct Prepared {
     queue: Queue,
     pieces: bool,
+    /// The number of the maps that will have them.
+    maps: u64,
 }
 
 /// The first pieces of a frame.
@@ -169,22 +203,6 @@ struct Partial {
 }
 
 const TOO_LONG: usize = usize::MAX;
-
-/// The slots of the pool that this port has.
-#[derive(Default)]
-struct Ledger {
-    /// For each slot, the pieces of its frame that are in flight.
-    pieces: Vec<u8>,
-    /// Lent slots that no ring has.
-    spare: Vec<u32>,
-    /// For each slot, whether it is lent.
-    is_lent: Vec<bool>,
-    lent: usize,
-    /// Frames in flight, their pieces, and frames to be released that are no more.
-    flying: usize,
-    flying_pieces: usize,
-    abandoned: Vec<FrameId>,
-}
 
 /// The transmit ring as seen from here.
 #[derive(Default)]
@@ -205,17 +223,12 @@ struct Counted {
 }
 
 impl AfXdp {
-    fn open(
-        config: PortConfig,
-        mut authority: Box<dyn Authority>,
-        keyword: &'static str,
-    ) -> Result<Self> {
-        let reply = authority.ask(PortRequest::Open { intake: config.intake }, Vec::new())?;
-        let Reply::Xdp(parts) = reply.reply else { return Err(misfit(&config.interface)) };
-        let mut parcel = PassedDescriptors::new(reply.descriptors, &config.interface);
-        let interface = Interface::of(parcel.next()?, &config.interface);
+    /// The port of a receive queue, with its sockets still to be made.
+    fn of(config: PortConfig, keyword: &'static str, sharing: Sharing, queue: u32) -> Result<Self> {
+        let interface = Interface::of(sharing.socket()?, &config.interface);
         let action = || format!("open an AF_XDP port on `{}`", config.interface);
         let failed = |cause| SystemError::new(action(), cause);
+        let parts = sharing.parts.clone();
         let mut port = Self {
             mtu: interface.mtu().map_err(failed)?,
             intake: config.intake,
@@ -230,9 +243,11 @@ impl AfXdp {
             transmit: Transmit::default(),
             looked_ns: 0,
             config,
-            sharing: Arc::new(Mutex::new(Shared { authority, link: None, set: 0 })),
+            sharing,
             sets: Sets::default(),
             keyword,
+            queue,
+            maps: 0,
             interface,
         };
         port.state = port.follow_interface().unwrap_or(PortState::Gone);
@@ -245,8 +260,8 @@ impl AfXdp {
         let was_live = self.live.is_some();
         let pieces = needs_pieces(self.mtu);
         let prepared = self.prepared.take().filter(|prepared| prepared.pieces == pieces);
-        let made = prepared.map_or_else(|| self.make_queue(pieces), |prepared| Ok(prepared.queue));
-        let queue = match made {
+        let made = prepared.map_or_else(|| self.make_queue(pieces), Ok);
+        let prepared = match made {
             // There may be no room for both.
             Err(_) if was_live => {
                 self.close();
@@ -256,16 +271,16 @@ impl AfXdp {
         };
         self.close();
         let patience = if was_live { patience.max(PATIENCE_REOPENED) } else { patience };
-        if let Err(error) = self.bind(patience) {
+        if let Err(error) = self.bind(prepared.maps, patience) {
             if error.errno() == Some(libc::EBUSY) {
                 // They serve the next try.
-                self.prepared = Some(Prepared { queue, pieces });
+                self.prepared = Some(prepared);
             }
             return Err(error);
         }
+        let queue = prepared.queue;
         let rings = queue.received.len();
         self.transmit = Transmit::default();
-        (lock(&self.sharing).set, self.sets) = (0, Sets::default());
         self.live = Some(Live {
             queue,
             partial: vec![None; rings],
@@ -276,72 +291,119 @@ impl AfXdp {
         });
         // The first frame needs a slot.
         self.fill();
-        // Without the program the sockets are of no use.
-        self.attach_program().inspect_err(|_| self.live = None)
+        if self.lacks_program() {
+            // Without the program the sockets are of no use.
+            self.attach_program().inspect_err(|_| self.close())?;
+        }
+        Ok(())
     }
 
     /// Makes the sockets for an intake that opens later. What fails now is tried again then.
     fn prepare(&mut self) {
-        let pieces = needs_pieces(self.mtu);
         if !self.intake && self.can_go_live() {
-            let made = self.make_queue(pieces);
-            self.prepared = made.ok().map(|queue| Prepared { queue, pieces });
+            self.prepared = self.make_queue(needs_pieces(self.mtu)).ok();
         }
     }
 
     /// Makes the sockets over the pool's memory, and maps their rings.
-    fn make_queue(&mut self, pieces: bool) -> Result<Queue> {
+    fn make_queue(&mut self, pieces: bool) -> Result<Prepared> {
         let shared = self.area.as_ref().expect("a pool is attached before sockets are opened");
         let memory = Some(Arc::clone(&shared.memory));
-        let area = Area { len: shared.slots * shared.slot_len, pieces, memory };
+        let (len, queue) = (shared.slots * shared.slot_len, self.queue);
+        let area = Area { len, pieces, queue, memory };
         let failed = |cause| SystemError::new("map the rings of AF_XDP sockets", cause);
         let file = shared.memory.file().map(|file| file.try_clone_to_owned()).transpose();
         let passed = file.map_err(failed)?.into_iter().collect();
-        let ask = PortRequest::Sockets(area);
-        let sockets = lock(&self.sharing).authority.ask(ask, passed)?.descriptors;
+        let reply = self.sharing.authority().ask(PortRequest::Sockets(area), passed)?;
+        let Reply::Sockets(maps) = reply.reply else { return Err(misfit(&self.config.interface)) };
+        let sockets = reply.descriptors;
         let config = queue_config(&self.config);
         if sockets.len() != config.ring_entries.len() {
             return Err(misfit(&self.config.interface));
         }
         // SAFETY: the pool lends the slots that `fill` pushes, so no one else uses them, and
         // `area` keeps the memory until after the queue is dropped.
-        unsafe { Queue::map(sockets, &config) }.map_err(failed)
+        let queue = unsafe { Queue::map(sockets, &config) }.map_err(failed)?;
+        Ok(Prepared { queue, pieces, maps })
     }
 
-    /// Has the sockets bound. The kernel releases those of a process that ended some time after it.
-    fn bind(&mut self, patience: Duration) -> Result<()> {
+    /// Has the sockets bound, and entered into the maps. The kernel releases those of a process
+    /// that ended some time after it.
+    fn bind(&mut self, maps: u64, patience: Duration) -> Result<()> {
         let start = Instant::now();
         loop {
-            let ask = PortRequest::Bind { intake: self.intake, anew: false };
-            match lock(&self.sharing).authority.ask(ask, Vec::new()) {
+            let ask = PortRequest::Bind { intake: self.intake, anew: false, queue: self.queue };
+            let mut authority = self.sharing.authority();
+            match authority.ask(ask, Vec::new()) {
                 Err(error) if error.errno() == Some(libc::EBUSY) && start.elapsed() < patience => {
+                    drop(authority);
                     thread::sleep(RETRY_AFTER);
                 }
-                outcome => return outcome.map(drop),
+                outcome => {
+                    outcome?;
+                    let mut state = self.sharing.state();
+                    if state.maps != maps {
+                        // A program of another authority hands frames to their first set.
+                        (state.maps, state.set) = (maps, 0);
+                    }
+                    state.live += 1;
+                    (self.maps, self.sets) = (maps, Sets::at(state.set));
+                    return Ok(());
+                }
             }
         }
     }
 
-    /// Has frames come to the sockets.
+    /// Returns whether it is for this queue to have a program attached, for all of them.
+    fn lacks_program(&self) -> bool {
+        let Some(live) = self.live.as_ref().filter(|_| self.is_first()) else { return false };
+        let state = self.sharing.state();
+        let wanted = (self.index, live.pieces, state.maps);
+        let is_as_wanted =
+            |link: &Attached| (link.index, link.pieces, link.maps) == wanted && !link.is_stale;
+        !state.link.as_ref().is_some_and(is_as_wanted)
+    }
+
+    /// Has frames come to the sockets of all queues.
     fn attach_program(&mut self) -> Result<()> {
-        let mut shared = lock(&self.sharing);
-        let reply = shared.authority.ask(PortRequest::Attach, Vec::new())?;
+        let pieces = self.live.as_ref().is_some_and(|live| live.pieces);
+        let mut authority = self.sharing.authority();
+        self.detach();
+        let reply = authority.ask(PortRequest::Attach, Vec::new())?;
         let Reply::Xdp(parts) = reply.reply else { return Err(misfit(&self.config.interface)) };
         let link = PassedDescriptors::new(reply.descriptors, &self.config.interface).next()?;
-        (self.parts, shared.link) = (parts, Some(link));
+        let (index, maps) = (parts.index, parts.maps);
+        let mut state = self.sharing.state();
+        if state.maps != maps {
+            (state.maps, state.set) = (maps, 0);
+        }
+        state.link = Some(Attached { link, index, pieces, maps, is_stale: false });
+        drop((state, authority));
+        self.parts = parts;
         Ok(())
     }
 
-    /// Detaches the program: no frame is redirected to a socket that is closed.
-    fn detach(&mut self) {
-        lock(&self.sharing).link = None;
+    /// Detaches the program: frames pass to the kernel's stack.
+    fn detach(&self) {
+        self.sharing.state().link = None;
+    }
+
+    /// Returns whether this queue has the program attached, and follows the interface for all.
+    fn is_first(&self) -> bool {
+        self.queue == 0
+    }
+
+    /// Returns whether the program hands frames to sockets of other maps: the authority is another
+    /// one.
+    fn is_left_behind(&self) -> bool {
+        self.sharing.state().maps != self.maps
     }
 
     /// Closes the sockets. Lent slots become spare; frames that the kernel took count as sent.
     fn close(&mut self) {
         self.read_kernel_counts();
-        self.detach();
         let Some(mut live) = self.live.take() else { return };
+        self.sharing.end_queue();
         let waiting = live.queue.transmit.frames_since(self.transmit.taken).len() as u64;
         let rings = self.rings();
         for (place, ring) in live.queue.received.iter_mut().enumerate() {
@@ -359,16 +421,16 @@ impl AfXdp {
         let is_here = self.index != 0 && self.interface.follow(self.index).is_ok();
         if !is_here {
             if self.index != 0 {
+                self.leave_interface();
                 self.index = 0;
-                self.close();
                 self.interface.rename(&self.config.interface);
             }
             self.index = self.interface.index()?;
-            self.counters.rebinds += 1;
+            self.counters.rebinds += u64::from(self.is_first());
         } else if self.live.as_ref().is_some_and(|live| !live.queue.is_bound()) {
             // It went and came back under the same number, without the sockets and the program.
-            self.close();
-            self.counters.rebinds += 1;
+            self.leave_interface();
+            self.counters.rebinds += u64::from(self.is_first());
         }
         let found = self.interface.mtu_and_flags(self.index)?;
         let Some((mtu, flags)) = found else { return Ok(self.state) };
@@ -387,19 +449,36 @@ impl AfXdp {
         Ok(PortState::Up)
     }
 
+    /// Closes the sockets of an interface that is gone, and with it the program.
+    fn leave_interface(&mut self) {
+        let mut state = self.sharing.state();
+        match &mut state.link {
+            link if self.is_first() => *link = None,
+            Some(link) if link.index == self.index => link.is_stale = true,
+            _ => {}
+        }
+        drop(state);
+        self.close();
+    }
+
     /// Has frames come, if they do not and are wanted. Sockets that frames of the MTU no longer fit
     /// stay as long as there is no memory for new ones: the bridge makes the pool's slots longer,
     /// and attaches it again.
     fn begin(&mut self, patience: Duration) -> Result<()> {
-        match &self.live {
-            _ if !self.intake => Ok(()),
-            Some(live) if !live.pieces && needs_pieces(self.mtu) && self.can_go_live() => {
-                self.go_live(patience)
-            }
-            Some(_) if lock(&self.sharing).link.is_none() => self.attach_program(),
-            None if self.can_go_live() => self.go_live(patience),
-            _ => Ok(()),
+        if !self.intake {
+            return Ok(());
         }
+        let fits = |live: &Live| live.pieces || !needs_pieces(self.mtu);
+        if !self.live.as_ref().is_some_and(fits) && self.can_go_live() {
+            return self.go_live(patience);
+        }
+        if self.lacks_program() {
+            self.attach_program()?;
+        }
+        if self.live.is_some() && self.is_left_behind() && self.can_go_live() {
+            return self.go_live(patience);
+        }
+        Ok(())
     }
 
     /// Returns whether a pool is attached that fits the interface's MTU.
@@ -551,6 +630,12 @@ impl AfXdp {
         self.transmit.kicked_ns = monotonic_ns();
     }
 
+    /// Returns whether frames wait in a ring.
+    fn is_ready(&mut self, ring: usize) -> bool {
+        let place = self.places(self.sets.current).start + ring;
+        self.live.as_mut().is_some_and(|live| live.queue.received[place].is_ready())
+    }
+
     /// Adds what the kernel counted since the last time.
     fn read_kernel_counts(&mut self) {
         let rings = self.rings();
@@ -616,7 +701,7 @@ impl Port for AfXdp {
     }
 
     fn room(&self) -> Room {
-        room(&self.config, self.mtu)
+        room_of_queue(&self.config, self.mtu)
     }
 
     fn attach(&mut self, pool: &mut FramePool) -> Result<()> {
@@ -654,6 +739,10 @@ impl Port for AfXdp {
         1
     }
 
+    fn queues(&self) -> usize {
+        self.rings()
+    }
+
     fn look_up_in(&mut self, _rules: &LaneRules) {
         // What the loop receives here it looks up itself.
     }
@@ -668,11 +757,10 @@ impl Port for AfXdp {
         if ring == 0 && self.sets.are_both_in_use() {
             self.go_over();
         }
-        let ring = self.places(self.sets.current).start + ring;
-        let is_ready = |live: &mut Live| live.queue.received[ring].is_ready();
-        if !self.live.as_mut().is_some_and(is_ready) {
+        if !self.is_ready(ring) {
             return Reached::All;
         }
+        let ring = self.places(self.sets.current).start + ring;
         // Before the frames are looked at: more may arrive meanwhile.
         self.refill(pool);
         let now_ns = monotonic_ns();
@@ -702,8 +790,8 @@ impl Port for AfXdp {
     }
 
     fn sharers(&self) -> Option<Arc<dyn ShareHandle>> {
-        // All frames come by one receive queue.
-        None
+        let handle = || Arc::new(Sharers::of(self)) as Arc<dyn ShareHandle>;
+        (share::shares(&self.config, &self.parts) > 1).then(handle)
     }
 
     fn begin_sorting(&mut self, _made: &mut NewRings) -> bool {
@@ -806,7 +894,7 @@ impl Port for AfXdp {
     }
 
     fn set_up(&mut self, up: bool) -> Result<()> {
-        let set = lock(&self.sharing).authority.ask(PortRequest::SetUp(up), Vec::new());
+        let set = self.sharing.authority().ask(PortRequest::SetUp(up), Vec::new());
         self.refresh();
         set.map(drop)
     }
@@ -828,8 +916,10 @@ impl Port for AfXdp {
 
 impl Drop for AfXdp {
     fn drop(&mut self) {
-        // Before the sockets, and whatever the other thread still has.
-        self.detach();
+        // Before the sockets, and whatever other threads still have.
+        if self.live.is_some() {
+            self.sharing.end_queue();
+        }
     }
 }
 
@@ -840,76 +930,6 @@ impl Stamps {
         self.doubtful = self.doubtful.saturating_sub(1);
         self.last_ns = self.last_ns.max(at_ns);
         self.last_ns
-    }
-}
-
-impl Ledger {
-    fn resize(&mut self, slots: usize) {
-        self.pieces.resize(slots, 0);
-        self.is_lent.resize(slots, false);
-    }
-
-    /// Has the pool lend slots until `lent_max` are lent, or it has no more.
-    fn borrow(&mut self, pool: &mut FramePool, lent_max: usize) {
-        while self.lent < lent_max {
-            let Some(slot) = pool.lend() else { break };
-            assert!(!self.is_lent[slot as usize], "the pool lends a slot once");
-            self.is_lent[slot as usize] = true;
-            self.lent += 1;
-            self.spare.push(slot);
-        }
-    }
-
-    fn end_loan(&mut self, slot: u32) {
-        let is_lent = &mut self.is_lent[slot as usize];
-        assert!(*is_lent, "the kernel writes only to slots that were lent");
-        *is_lent = false;
-        self.lent -= 1;
-    }
-
-    fn lent_slots(&self) -> Vec<u32> {
-        (0..).zip(&self.is_lent).filter(|(_, is_lent)| **is_lent).map(|(slot, _)| slot).collect()
-    }
-
-    fn take_off(&mut self, frame: FrameId, pieces: usize) {
-        let known = &mut self.pieces[frame.0 as usize];
-        assert_eq!(*known, 0, "the kernel has a frame once");
-        assert!(pieces <= usize::from(u8::MAX), "a frame has fewer pieces than a packet may have");
-        *known = pieces as u8;
-        self.flying += 1;
-        self.flying_pieces += pieces;
-    }
-
-    /// Counts a piece as sent; returns whether it was the frame's last.
-    fn land(&mut self, frame: FrameId) -> bool {
-        let pieces = &mut self.pieces[frame.0 as usize];
-        assert!(*pieces > 0, "the kernel completes only what was sent");
-        *pieces -= 1;
-        self.flying_pieces -= 1;
-        self.flying -= usize::from(*pieces == 0);
-        *pieces == 0
-    }
-
-    /// Takes everything from the rings, which are no more; returns how many frames were in flight.
-    fn abandon(&mut self) -> usize {
-        self.spare = self.lent_slots();
-        let flying = self.flying;
-        for (slot, pieces) in (0..).zip(&mut self.pieces) {
-            if *pieces > 0 {
-                *pieces = 0;
-                self.abandoned.push(FrameId(slot));
-            }
-        }
-        (self.flying, self.flying_pieces) = (0, 0);
-        flying
-    }
-
-    fn return_spare(&mut self, pool: &mut FramePool) {
-        for slot in self.spare.drain(..) {
-            self.is_lent[slot as usize] = false;
-            self.lent -= 1;
-            pool.take_back(slot);
-        }
     }
 }
 

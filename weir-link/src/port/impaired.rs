@@ -92,6 +92,7 @@ impl Port for Impaired {
             fn descriptors(&self) -> Vec<RawFd>;
             fn rings(&self) -> usize;
             fn shares(&self) -> usize;
+            fn queues(&self) -> usize;
             fn look_up_in(&mut self, rules: &LaneRules);
             fn receive(
                 &mut self,

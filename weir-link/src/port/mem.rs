@@ -37,6 +37,8 @@ struct State {
     hangs: bool,
     /// For each share, whether it was opened.
     opened: Vec<bool>,
+    /// Whether each share has all rings.
+    have_all_rings: bool,
     /// Whether such a call was made.
     has_hung: bool,
     counters: PortCounters,
@@ -86,6 +88,14 @@ impl Mem {
         let cable = Cable::of(rings - 1 + shares, shares);
         (cable.share(name, 0), cable)
     }
+
+    /// As [`Mem::shared`], of which each share has all rings: the far end has the queues of all
+    /// shares for ring 0, then those for ring 1, and so on.
+    pub fn split(name: &str, rings: usize, shares: usize) -> (Self, Cable) {
+        let cable = Cable::of(rings * shares, shares);
+        cable.state().have_all_rings = true;
+        (cable.share(name, 0), cable)
+    }
 }
 
 /// Opens the shares of a port.
@@ -93,11 +103,16 @@ struct Sharers {
     name: String,
     cable: Cable,
     shares: usize,
+    has_all_rings: bool,
 }
 
 impl ShareHandle for Sharers {
     fn shares(&self) -> usize {
         self.shares
+    }
+
+    fn has_all_rings(&self) -> bool {
+        self.has_all_rings
     }
 
     fn open(&self, share: usize) -> Result<Box<dyn Port>> {
@@ -116,6 +131,7 @@ impl Cable {
             panics: false,
             hangs: false,
             opened: vec![false; shares],
+            have_all_rings: false,
             has_hung: false,
             counters: PortCounters::default(),
             lookup: None,
@@ -127,11 +143,16 @@ impl Cable {
         let mut state = self.state();
         let (queues, shares) = (state.rings.len(), state.opened.len());
         let is_first = !std::mem::replace(&mut state.opened[share], true);
-        let own = if share == 0 { shares..queues } else { 0..0 };
+        let own = (share..queues).step_by(shares);
+        let queues = match share {
+            _ if state.have_all_rings => own.collect(),
+            0 => [0].into_iter().chain(shares..queues).collect(),
+            _ => vec![share],
+        };
         Mem {
             name: name.to_owned(),
             cable: self.clone(),
-            queues: [share].into_iter().chain(own).collect(),
+            queues,
             parts: 1,
             threads: shares,
             may_hang: is_first && share + 1 == shares,
@@ -245,6 +266,10 @@ impl Port for Mem {
         self.parts
     }
 
+    fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
     /// As workers do, where parts of ring 0 stand for those.
     fn look_up_in(&mut self, rules: &LaneRules) {
         if self.parts > 1 {
@@ -290,7 +315,9 @@ impl Port for Mem {
 
     fn sharers(&self) -> Option<Arc<dyn ShareHandle>> {
         let Self { name, cable, threads, .. } = self;
-        let handle = Sharers { name: name.clone(), cable: cable.clone(), shares: *threads };
+        let has_all_rings = cable.state().have_all_rings;
+        let (name, cable) = (name.clone(), cable.clone());
+        let handle = Sharers { name, cable, shares: *threads, has_all_rings };
         (*threads > 1).then(|| Arc::new(handle) as Arc<dyn ShareHandle>)
     }
 

@@ -16,6 +16,7 @@ use crate::pool::{FrameId, FramePool};
 use crate::sorter::Sorting;
 pub use crate::sorter::{RINGS_MAX, SHARES_MAX};
 use crate::stations::Address;
+pub(crate) use afxdp::QUEUES_MAX;
 use impaired::{Impaired, Impairment};
 pub use lookup::{Found, LaneRules};
 pub use share::ShareHandle;
@@ -85,13 +86,16 @@ pub trait Port: Send {
     /// Returns the number of parts that ring 0 has: more than one where workers share the port.
     fn shares(&self) -> usize;
 
+    /// Returns the number of queues: the parts of ring 0 are the first, and those of the others,
+    /// which may have as many or one, follow.
+    fn queues(&self) -> usize;
+
     /// Has those who receive look frames up in these rules; a port whose frames the loop receives
     /// leaves that to it.
     fn look_up_in(&mut self, rules: &LaneRules);
 
     /// Takes frames from `queue` until at least `frames_max` are appended to `out`, or none waits;
-    /// a super-packet comes whole, as several frames. The parts of ring 0 are the first queues, and
-    /// each other ring is one.
+    /// a super-packet comes whole, as several frames.
     fn receive(
         &mut self,
         queue: usize,

@@ -4,8 +4,8 @@
 //! classifier does not see either. Each read of the frame is behind a check against its end, as the
 //! kernel's verifier demands; a frame that is too short goes to ring 0.
 //!
-//! R2 points to the frame, R3 to its end, R4 to the IP header. R0 is what a test reads; what the
-//! rules test and what is not at a fixed place behind R4 is on the stack.
+//! R2 points to the frame, R3 to its end, R4 to the IP header, R6 to the context. R0 is what a test
+//! reads; what the rules test and what is not at a fixed place behind R4 is on the stack.
 
 use weir_core::packet::{EtherType, Protocol};
 
@@ -13,7 +13,7 @@ use super::cases::{Family, Field, NO_FLAGS, NO_ICMP, NO_PCP, NO_PORT, NO_TAG};
 use super::graph::{Goal, Graph, Node, Reads};
 use super::search::{Branches, Test};
 use super::{FRAGMENT, FRAGMENT_OFFSET, Later, PORTED, UNSEEN};
-use Reg::{R0, R1, R2, R3, R4, R5, R10};
+use Reg::{R0, R1, R2, R3, R4, R5, R6, R10};
 use weir_host::bpf::{Code, Cond, Function, Label, Map, Op, Reg, Width};
 use weir_host::uapi::verdict::XDP_PASS;
 
@@ -36,7 +36,8 @@ pub(super) fn assemble(graphs: &[Graph; 3], later: Later, end: End<'_>) -> Code 
         Goal::Ring(ring) => Target::Ring(ring),
         Goal::Node(_) => Target::To(program.label()),
     });
-    program.queue();
+    // Where the end finds the receive queue.
+    program.code.set(R6, R1);
     if graphs.iter().all(|graph| graph.start == OUT_GOAL) {
         program.go(OUT);
     } else {
@@ -147,15 +148,6 @@ impl Program {
     fn set(&mut self, slot: Slot, number: u32) {
         self.code().set(R5, number as i32);
         self.store(slot, R5);
-    }
-
-    /// Leaves frames of other queues to the kernel's stack: no socket may take them.
-    fn queue(&mut self) {
-        const RECEIVE_QUEUE: i16 = 16;
-        let first = self.label();
-        self.code().load(Width::Word, R0, R1, RECEIVE_QUEUE).jump_if(R0, Cond::Equal, 0, first);
-        self.code().give(XDP_PASS);
-        self.here(first);
     }
 
     fn prologue(&mut self, [v4, v6, other]: [Target; 3], later: Later) {
@@ -426,9 +418,20 @@ impl Program {
         }
         if let End::Redirect(sockets) = end {
             self.here(redirect);
+            add_queue(self.code(), R2, R6);
             self.code().set_map(R1, sockets).set(R3, XDP_PASS).call(Function::RedirectMap).exit();
         }
     }
+}
+
+/// Makes of the number of a ring in `ring` its place in a map of sockets, which has those of one
+/// receive queue after those of the other. Uses R5.
+pub(crate) fn add_queue(code: &mut Code, ring: Reg, context: Reg) {
+    const RECEIVE_QUEUE: i16 = 16;
+    const { assert!(super::RINGS_MAX.is_power_of_two(), "the rings of a queue are a shift") };
+    let shift = super::RINGS_MAX.trailing_zeros() as i32;
+    code.load(Width::Word, R5, context, RECEIVE_QUEUE);
+    code.op(Op::ShiftLeft, R5, shift).op(Op::Add, ring, R5);
 }
 
 /// Words of the stack.

@@ -36,6 +36,7 @@ use std::fmt;
 
 use cases::{Case, Family, Field, conditions, prune};
 use ebpf::End;
+pub(crate) use ebpf::add_queue;
 use graph::Graph;
 pub(crate) use places::Places;
 pub use places::SHARES_MAX;
@@ -386,9 +387,8 @@ impl SortPlan {
 }
 
 impl XdpSorter {
-    /// Returns the program that hands each frame of receive queue 0 to the socket at the place of
-    /// its ring in `sockets`. All other frames, and those of a ring without a socket, go to the
-    /// kernel's stack.
+    /// Returns the program that hands each frame to the socket at the place of its receive queue
+    /// and ring in `sockets`. Those without a socket go to the kernel's stack.
     pub fn redirect(&self, sockets: &Map) -> Code {
         ebpf::assemble(&self.graphs, self.later, End::Redirect(sockets))
     }
@@ -459,7 +459,7 @@ pub const RINGS_MAX: usize = 8;
 /// (BPF_MAXINSNS); frames of the rules left out go to ring 0.
 pub const INSTRUCTIONS_MAX: usize = 4096;
 /// Instructions that an XDP program's end has more if it redirects.
-const END_LEN: usize = 5;
+const END_LEN: usize = 8;
 /// Bound: instructions that a classic program has more if it spreads flows over shares; frames of
 /// rules for which that leaves no room go to ring 0.
 pub const SPREAD_LEN: usize = 400;

@@ -61,8 +61,13 @@ pub fn rows() -> impl Iterator<Item = rows::Row> {
     rows::table("authority", TESTS, &[Need::Root])
 }
 
-pub const PLAIN: TestbedConfig =
-    TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true, has_ipv6: true };
+pub const PLAIN: TestbedConfig = TestbedConfig {
+    mtu: 1500,
+    offloads: false,
+    static_neighbours: true,
+    has_ipv6: true,
+    queues: 1,
+};
 pub const EXPERIMENT: [u8; 2] = [0x88, 0xb5];
 pub const OTHER_EXPERIMENT: [u8; 2] = [0x88, 0xb6];
 

@@ -54,10 +54,15 @@ const TESTS: &[Test] = &[
 
 const MEGABYTES: usize = 8 << 20;
 const RENAMES: usize = 500;
-pub const PLAIN: TestbedConfig =
-    TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true, has_ipv6: true };
+pub const PLAIN: TestbedConfig = TestbedConfig {
+    mtu: 1500,
+    offloads: false,
+    static_neighbours: true,
+    has_ipv6: true,
+    queues: 1,
+};
 const JUMBO: TestbedConfig =
-    TestbedConfig { mtu: 9000, offloads: true, static_neighbours: true, has_ipv6: true };
+    TestbedConfig { mtu: 9000, offloads: true, static_neighbours: true, has_ipv6: true, queues: 1 };
 
 const PACKET: &str = "afpacket";
 

@@ -2,23 +2,25 @@
 //! its order, and a class that gets a ring has it at once. Needs root.
 
 use crate::authority::{EXPERIMENT, OTHER_EXPERIMENT, PLAIN, frame, open};
-use crate::support::raw::Raw;
+use crate::support::raw::Flows;
 use weir_core::classify::InterfaceId;
 use weir_link::pool::FramePool;
 use weir_link::port::Port;
 use weir_link::sorter::{SortPlan, Sorting};
 use weir_testbed::rows::{self, Need, Outcome};
-use weir_testbed::{END, Testbed, until, until_ok};
+use weir_testbed::{END, Testbed, TestbedConfig, until, until_ok};
 
 type Test = (&'static str, fn() -> Outcome);
 
 #[rustfmt::skip]
 const TESTS: &[Test] = &[
-    ("packet_sockets", || sort_anew("afpacket", false)),
-    ("packet_sockets_through_the_desk", || sort_anew("afpacket", true)),
-    ("xdp_sockets", || sort_anew("afxdp", false)),
-    ("xdp_sockets_through_the_desk", || sort_anew("afxdp", true)),
-    ("xdp_sockets_behind_the_driver", || sort_anew("afxdp-generic", false)),
+    ("packet_sockets", || sort_anew("afpacket", false, PLAIN)),
+    ("packet_sockets_through_the_desk", || sort_anew("afpacket", true, PLAIN)),
+    ("xdp_sockets", || sort_anew("afxdp", false, PLAIN)),
+    ("xdp_sockets_through_the_desk", || sort_anew("afxdp", true, PLAIN)),
+    ("xdp_sockets_behind_the_driver", || sort_anew("afxdp-generic", false, PLAIN)),
+    ("xdp_sockets_of_two_queues", || sort_anew("afxdp", false, QUEUES)),
+    ("xdp_sockets_of_two_queues_through_the_desk", || sort_anew("afxdp", true, QUEUES)),
 ];
 
 /// Returns the rows of this module.
@@ -26,19 +28,21 @@ pub fn rows() -> impl Iterator<Item = rows::Row> {
     rows::table("sorted_anew", TESTS, &[Need::Root])
 }
 
+const QUEUES: TestbedConfig = TestbedConfig { queues: 2, ..PLAIN };
+
 /// Where the frames come from, and a port that takes them.
 struct Ends {
-    sender: Raw,
+    sender: Flows,
     port: Box<dyn Port>,
     pool: FramePool,
 }
 
 /// Frames of two classes wait while the port comes to sort them otherwise; then each class in turn
 /// has a ring, or shares one with a flood.
-fn sort_anew(kind: &'static str, by_desk: bool) -> Outcome {
-    let testbed = Testbed::new(PLAIN)?;
+fn sort_anew(kind: &'static str, by_desk: bool, networks: TestbedConfig) -> Outcome {
+    let testbed = Testbed::new(networks)?;
     let (_keeper, port, pool) = open(&testbed, kind, (by_desk, true))?;
-    let mut ends = Ends { sender: testbed.client.run(|| Raw::open(END))??, port, pool };
+    let mut ends = Ends { sender: testbed.client.run(|| Flows::open(END))??, port, pool };
     ends.send(0..WAITING)?;
     // The other ethertype gives up its ring, and the first one gets one; another class does, too.
     let first = sorting("match = [{ ethertype = '0x88b5' }]", "match = [{ vlan = 7 }]");
@@ -48,11 +52,11 @@ fn sort_anew(kind: &'static str, by_desk: bool) -> Outcome {
     ends.flood(OTHER_EXPERIMENT, EXPERIMENT)?;
     let other = sorting("match = [{ ethertype = '0x88b6' }]", "match = [{ vlan = 7 }]");
     // Frames come while the kernel goes over from the one to the other.
-    let sender = testbed.client.run(|| Raw::open(END))??;
+    let sender = testbed.client.run(|| Flows::open(END))??;
     let meanwhile = || {
         for number in 0..WAITING {
-            sender.send(&frame(number, EXPERIMENT))?;
-            sender.send(&frame(number, OTHER_EXPERIMENT))?;
+            sender.send_frame(&frame(number, EXPERIMENT))?;
+            sender.send_frame(&frame(number, OTHER_EXPERIMENT))?;
         }
         Ok(())
     };
@@ -77,8 +81,8 @@ impl Ends {
     /// Sends a frame of each ethertype with each of these numbers.
     fn send(&self, numbers: std::ops::Range<u16>) -> Outcome {
         for number in numbers {
-            self.sender.send(&frame(number, EXPERIMENT))?;
-            self.sender.send(&frame(number, OTHER_EXPERIMENT))?;
+            self.sender.send_frame(&frame(number, EXPERIMENT))?;
+            self.sender.send_frame(&frame(number, OTHER_EXPERIMENT))?;
         }
         Ok(())
     }
@@ -148,9 +152,9 @@ impl Ends {
         assert!(self.receive().is_empty(), "no more frames are on their way");
         let before = self.port.counters();
         for number in 0..FLOOD {
-            self.sender.send(&frame(number, shared))?;
+            self.sender.send_frame(&frame(number, shared))?;
             if number % 10 == 0 {
-                self.sender.send(&frame(number, own))?;
+                self.sender.send_frame(&frame(number, own))?;
             }
         }
         let (mut of_own, mut all) = (0, 0);

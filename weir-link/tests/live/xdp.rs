@@ -6,7 +6,7 @@
 use crate::ports::{moves_away_and_back, never_gone, pulled_cable, set_down_and_up};
 use crate::support::bridge;
 use crate::support::lanes::by_ethertype;
-use crate::support::raw::Raw;
+use crate::support::raw::{Flows, Raw};
 use crate::support::traffic::{echo, ends, super_packets, transfer};
 use weir_testbed::rows::{self, Failed, Need};
 
@@ -24,7 +24,7 @@ use weir_host::probe;
 use weir_host::wait::{WaitPolicy, monotonic_ns};
 use weir_link::authority::{Authority, PortReply, PortRequest};
 use weir_link::pool::FramePool;
-use weir_link::port::{self, Port, PortConfig, PortState};
+use weir_link::port::{self, BATCH, Port, PortConfig, PortState};
 use weir_link::sorter::{SortPlan, Sorting};
 use weir_testbed::{
     END, Host, LEFT, Netlink, Process, RIGHT, Testbed, TestbedConfig, until, until_ok, until_some,
@@ -71,7 +71,11 @@ const TESTS: &[Test] = &[
     ("a_renamed_interface_carries_on", renamed),
     ("an_interface_that_is_renamed_is_never_gone", || never_gone(NATIVE)),
     ("a_killed_process_gives_the_interface_back", killed),
-    ("several_receive_queues_are_refused_with_the_cure", several_queues),
+    ("every_size_crosses_two_queues_that_one_thread_reads", || every_size([NATIVE; 2], QUEUES)),
+    ("every_size_crosses_two_queues_behind_the_driver", || every_size([GENERIC; 2], QUEUES)),
+    ("tcp4_crosses_two_queues_that_one_thread_reads", || tcp(Host::ip4, [NATIVE; 2], QUEUES)),
+    ("flows_of_two_queues_that_one_thread_reads_keep_their_order", flows_of_two_queues),
+    ("fewer_transmit_queues_are_refused_with_the_cure", fewer_transmit_queues),
 ];
 
 const NATIVE: &str = "afxdp";
@@ -82,12 +86,14 @@ const MEGABYTES: usize = 8 << 20;
 const EXPERIMENT: [u8; 2] = [0x88, 0xb5];
 const OTHER_EXPERIMENT: [u8; 2] = [0x88, 0xb6];
 const PLAIN: TestbedConfig = mtu(1500);
+/// As [`PLAIN`], with two receive queues at each interface.
+const QUEUES: TestbedConfig = TestbedConfig { queues: 2, ..PLAIN };
 const JUMBO: TestbedConfig = TestbedConfig { offloads: true, ..mtu(9000) };
 /// The name of the environment variable that makes this program the child of a test.
 const CHILD: &str = "WEIR_XDP_CHILD";
 
 const fn mtu(mtu: u32) -> TestbedConfig {
-    TestbedConfig { mtu, offloads: false, static_neighbours: true, has_ipv6: true }
+    TestbedConfig { mtu, offloads: false, static_neighbours: true, has_ipv6: true, queues: 1 }
 }
 
 /// Returns the rows of this module.
@@ -449,12 +455,49 @@ fn killed() -> Outcome {
     bridge.stop().expect_clean()
 }
 
-fn several_queues() -> Outcome {
+/// Frames of many flows wait in both queues; each flow comes in its order, and stamps never go
+/// back.
+fn flows_of_two_queues() -> Outcome {
+    const FLOWS: u16 = 20;
+    const ROUNDS: u16 = 30;
+    let testbed = Testbed::new(QUEUES)?;
+    let mut port = testbed.weir.run(|| port::open(config(LEFT, NATIVE)))??;
+    let mut pool = FramePool::new(16_384, port.room().slot_len);
+    port.attach(&mut pool)?;
+    assert!(port.sharers().is_none(), "one thread has both");
+    let sender = testbed.client.run(|| Flows::open(END))??;
+    for round in 0..ROUNDS {
+        (0..FLOWS).try_for_each(|flow| sender.send(flow, round))?;
+    }
+    let (mut next, mut last_ns) = (vec![0; usize::from(FLOWS)], 0);
+    until_ok("each frame comes", || {
+        let mut received = Vec::new();
+        port.reclaim(&mut pool);
+        port.receive(0, BATCH, &mut pool, &mut received);
+        assert!(received.len() <= BATCH, "a call takes what it was asked for");
+        for received in received {
+            assert!(received.at_ns >= last_ns, "stamps never go back");
+            last_ns = received.at_ns;
+            if let Some((flow, number)) = Flows::read(pool.bytes(received.frame)) {
+                let next = &mut next[usize::from(flow)];
+                assert_eq!(number, *next, "flow {flow}");
+                *next += 1;
+            }
+            pool.release(received.frame);
+        }
+        if next.iter().all(|next| *next == ROUNDS) { Ok(()) } else { Err(format!("{next:?}")) }
+    })?;
+    assert_eq!(pool.capacity() - pool.free_count(), port.held(), "no frame leaked");
+    Ok(())
+}
+
+fn fewer_transmit_queues() -> Outcome {
     let testbed = Testbed::new(PLAIN)?;
-    testbed.weir.run(|| ethtool::set_receive_queues(LEFT, 2))??;
+    testbed.weir.run(|| ethtool::set_queues(LEFT, 2, 1))??;
     let opened = testbed.weir.run(|| port::open(config(LEFT, NATIVE)))?;
     let text = opened.err().map(|error| error.to_string()).unwrap_or_default();
-    if text.contains("2 queues") && text.contains("ethtool -L left") {
+    if text.contains("2 queues") && text.contains("sends by 1") && text.contains("ethtool -L left")
+    {
         return Ok(());
     }
     Err(format!("{text:?}").into())

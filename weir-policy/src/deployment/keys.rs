@@ -51,9 +51,10 @@ const LINKS: &[Key] = &[
         "How many threads receive and send frames for each bridge. With 1 its loop does that as \
          well; with more each port is given to one of them, and the loop keeps the decisions, \
          which stay the same. Where there are more than ports, each port has an equal part of them, \
-         the first ports one more if some are left, and its flows are spread over these; a port of \
-         AF_XDP sockets, a host's end, and one with `delay` or `loss` have one. `auto` takes one \
-         processor for the loop and the others for workers, up to 8.",
+         the first ports one more if some are left, and its flows are spread over these: of a port of \
+         AF_XDP sockets its receive queues, where it has as many. A host's end, and one with `delay` \
+         or `loss`, have one. `auto` takes one processor for the loop and the others for workers, up \
+         to 8.",
     ),
     key(
         "nice",

@@ -83,7 +83,7 @@ pub fn rows() -> impl Iterator<Item = Row> {
         shared::TESTS,
         told::TESTS,
     ];
-    let others: [(&[Test], &[Need]); 10] = [
+    let others: [(&[Test], &[Need]); 11] = [
         (varying::TESTS, &[Need::PrivateNetworks, Need::Program("tc")]),
         (api::WITH_PROMETHEUS, &[Need::PrivateNetworks, Need::Program("prometheus")]),
         (bridges::OVER_AF_XDP, &[Need::AfXdp]),
@@ -91,6 +91,7 @@ pub fn rows() -> impl Iterator<Item = Row> {
         (deaths::CARRIED, &[Need::Root]),
         (memory::OVER_AF_XDP, &[Need::AfXdp]),
         (restarts::OVER_AF_XDP, &[Need::AfXdp]),
+        (shared::OVER_AF_XDP, &[Need::AfXdp]),
         (restarts::TRACED, &[Need::PrivateNetworks, Need::Program("strace")]),
         (shared::STOPPED, &[Need::Root]),
         (screen::TESTS, &[Need::PrivateNetworks, Need::Program("tmux")]),

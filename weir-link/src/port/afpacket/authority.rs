@@ -219,7 +219,7 @@ impl Authority for PacketAuthority {
                 let (parts, descriptors) = self.open(intake)?;
                 Ok(PortReply { reply: Reply::Packet(parts), descriptors })
             }
-            PortRequest::Bind { intake, anew } => self.bind_passed(intake, anew, &descriptors),
+            PortRequest::Bind { intake, anew, .. } => self.bind_passed(intake, anew, &descriptors),
             // A group of none would be granted for nothing.
             PortRequest::Sort { intake } if !descriptors.is_empty() => {
                 let all: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();

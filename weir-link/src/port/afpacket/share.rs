@@ -122,6 +122,10 @@ impl ShareHandle for Sharers {
         self.config.shares
     }
 
+    fn has_all_rings(&self) -> bool {
+        false
+    }
+
     fn open(&self, share: usize) -> Result<Box<dyn Port>> {
         Ok(Box::new(open(&self.config, &self.sharing, share)?))
     }

@@ -1,5 +1,5 @@
 //! The privileged half of an AF_XDP port: sockets over the pool's memory, bound to the interface's
-//! queue, and the program that hands frames to them, attached.
+//! receive queues, and the program that hands frames to them, attached.
 //!
 //! It retains the maps from rings to sockets, to attach the program again; the kernel takes sockets
 //! out of a map when they are closed. Between making sockets and binding them it has copies of
@@ -11,7 +11,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use super::program;
-use super::sizes::{CHUNK_MAX, CHUNK_MIN, MTU_MAX, needs_pieces, queue_config, rings, sets};
+use super::sizes::{
+    CHUNK_MAX, CHUNK_MIN, MTU_MAX, QUEUES_MAX, needs_pieces, queue_config, rings, sets,
+};
 use crate::authority::{Area, Authority, PortReply, PortRequest, Reply, XdpParts, cannot, misfit};
 use crate::pool::Memory;
 use crate::port::{PortConfig, RINGS_MAX};
@@ -21,6 +23,7 @@ use weir_host::bpf::{self, Hook, Link, Map, Program};
 use weir_host::error::{Result, SystemError};
 use weir_host::interface::Interface;
 use weir_host::netns::NetNs;
+use weir_host::wait::monotonic_ns;
 
 pub(super) struct XdpAuthority {
     config: PortConfig,
@@ -31,14 +34,18 @@ pub(super) struct XdpAuthority {
     namespace: NetNs,
     /// Whether the sockets take frames in several chunks, and so the program has to.
     pieces: bool,
-    /// For each set of sockets, those of its rings.
+    /// For each set of sockets, those of the rings of one receive queue after the other.
     maps: [Map; 2],
+    /// A number that the maps of no other authority have.
+    maps_number: u64,
+    /// The receive queues of the interface.
+    queues: u32,
     /// The set to which the program hands frames.
     set: usize,
     /// How the program was attached.
     attached: Option<Attached>,
-    /// Made and not bound.
-    sockets: Vec<OwnedFd>,
+    /// For each receive queue, made and not bound.
+    sockets: [Vec<OwnedFd>; QUEUES_MAX],
 }
 
 /// How the program is attached.
@@ -53,7 +60,8 @@ impl XdpAuthority {
     pub(super) fn new(config: &PortConfig, hooks: &'static [Hook]) -> Result<Self> {
         let interface = Interface::open(&config.interface)?;
         let action = || format!("open an AF_XDP port on `{}`", config.interface);
-        check(&interface).map_err(|(why, cure)| SystemError::refused(action(), why, cure))?;
+        let refused = |(why, cure)| SystemError::refused(action(), why, cure);
+        let queues = check(&interface).map_err(refused)?;
         Ok(Self {
             index: interface.index().map_err(|cause| SystemError::new(action(), cause))?,
             config: config.clone(),
@@ -62,9 +70,11 @@ impl XdpAuthority {
             namespace: NetNs::current()?,
             pieces: false,
             maps: rings_maps()?,
+            maps_number: monotonic_ns(),
+            queues,
             set: 0,
             attached: None,
-            sockets: Vec::new(),
+            sockets: Default::default(),
         })
     }
 
@@ -73,6 +83,8 @@ impl XdpAuthority {
     fn open(&mut self, intake: bool) -> Result<PortReply> {
         let failed = |cause| SystemError::new("open an AF_XDP port", cause);
         self.pieces = needs_pieces(self.interface.mtu().map_err(failed)?);
+        // The port is a new one, and takes frames of this set.
+        self.set = 0;
         let attached = match intake {
             true => self.hook_up()?.1,
             false => self.load()?,
@@ -88,15 +100,22 @@ impl XdpAuthority {
             keeps_tags: attached.keeps_tags,
             takes_tags_off: self.interface.takes_tags_off().unwrap_or(true),
             leaves_checksums: leaves_checksums(&self.interface),
+            queues: self.queues,
+            maps: self.maps_number,
         })
     }
 
-    /// Makes the sockets, over the memory that was passed or that is in this process.
+    /// Returns a receive queue as a place, if the interface has it.
+    fn place(&self, queue: u32) -> Result<usize> {
+        if queue < self.queues { Ok(queue as usize) } else { Err(misfit(self.interface.name())) }
+    }
+
+    /// Makes the sockets of a receive queue, over the memory that was passed or that is in this
+    /// process.
     fn make(&mut self, area: &Area, passed: Vec<OwnedFd>) -> Result<PortReply> {
+        let queue = self.place(area.queue)?;
         self.pieces = area.pieces;
-        self.sockets.clear();
-        // The sockets of before are closed by now, and the kernel took them out of their map.
-        (self.maps, self.set) = (rings_maps()?, 0);
+        self.sockets[queue].clear();
         let memory = match (&area.memory, passed.into_iter().next()) {
             (Some(memory), _) => Arc::clone(memory),
             (None, Some(file)) => {
@@ -107,28 +126,31 @@ impl XdpAuthority {
         let config = queue_config(&self.config);
         let chunk = if area.pieces { CHUNK_MAX } else { CHUNK_MIN };
         let make = || xsk::make(&memory, area.len, chunk, &config);
-        self.sockets = self.namespace.within(make)?.map_err(|cause| self.failed(cause))?;
-        let copies = self.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>();
+        let sockets = self.namespace.within(make)?.map_err(|cause| self.failed(cause))?;
+        let copies = sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>();
         let descriptors = copies.map_err(|cause| self.failed(cause))?;
-        Ok(PortReply { reply: Reply::Done, descriptors })
+        self.sockets[queue] = sockets;
+        Ok(PortReply { reply: Reply::Sockets(self.maps_number), descriptors })
     }
 
-    /// Binds the sockets and enters them into the map; the port has them alone from then on.
-    fn bind(&mut self) -> Result<PortReply> {
-        if self.sockets.is_empty() {
+    /// Binds the sockets of a receive queue and enters them into the maps; the port has them alone
+    /// from then on.
+    fn bind(&mut self, queue: u32) -> Result<PortReply> {
+        let place = self.place(queue)?;
+        if self.sockets[place].is_empty() {
             // They were made by another authority: that of a keeper that ended.
             return Err(misfit(self.interface.name()));
         }
-        let bound = xsk::bind(&self.sockets, self.index, self.pieces);
+        let bound = xsk::bind(&self.sockets[place], (self.index, queue), self.pieces);
         bound.map_err(|cause| self.failed(cause))?;
         if self.config.promiscuous {
             let set = self.interface.set_promiscuous(self.index);
             set.map_err(|cause| self.failed(cause))?;
         }
         let rings = rings(&self.config);
-        for (place, socket) in self.sockets.drain(..).enumerate() {
-            let map = self.maps.get(place / rings).ok_or_else(|| misfit(self.interface.name()))?;
-            map.set_descriptor(place % rings, socket.as_fd())?;
+        for (number, socket) in self.sockets[place].drain(..).enumerate() {
+            let map = self.maps.get(number / rings).ok_or_else(|| misfit(self.interface.name()))?;
+            map.set_descriptor(place * RINGS_MAX + number % rings, socket.as_fd())?;
         }
         Ok(PortReply::done())
     }
@@ -214,7 +236,9 @@ impl XdpAuthority {
         let action = format!("open AF_XDP sockets on `{}`", self.interface.name());
         let mut error = SystemError::new(action, cause);
         match error.errno() {
-            Some(libc::EBUSY) => error.cure = "another program has its queue 0: end it".into(),
+            Some(libc::EBUSY) => {
+                error.cure = "another program has its receive queue: end it".into()
+            }
             Some(libc::ENOBUFS) => error.cure = MEMLOCK_CURE.into(),
             _ => {}
         }
@@ -229,7 +253,7 @@ impl Authority for XdpAuthority {
         match request {
             PortRequest::Open { intake } => self.open(intake),
             PortRequest::Sockets(area) => self.make(&area, descriptors),
-            PortRequest::Bind { .. } => self.bind(),
+            PortRequest::Bind { queue, .. } => self.bind(queue),
             PortRequest::Attach => self.attach(),
             PortRequest::Exchange { set } if set < sets(&self.config) => {
                 self.exchange(set, descriptors.first())
@@ -244,24 +268,37 @@ impl Authority for XdpAuthority {
     }
 }
 
-/// Returns why AF_XDP cannot serve an interface, and the cure.
-fn check(interface: &Interface) -> std::result::Result<(), (String, String)> {
+/// Returns the receive queues of an interface, or why AF_XDP cannot serve it, and the cure.
+fn check(interface: &Interface) -> std::result::Result<u32, (String, String)> {
     let name = interface.name();
     // A driver that does not say has one queue.
-    let queues = interface.receive_queues().unwrap_or(1);
-    if queues > 1 {
-        let why = format!("it receives into {queues} queues, and a policy rules over one");
-        return Err((
-            why,
-            format!("`ethtool -L {name} combined 1` (or `rx 1 tx 1`), or kind afpacket"),
-        ));
-    }
+    let queues = check_queues(name, interface.queues().unwrap_or([1, 1]))?;
     let mtu = interface.mtu().unwrap_or_default();
     if mtu > MTU_MAX {
         let why = format!("its MTU {mtu} is above {MTU_MAX}");
         return Err((why, format!("`ip link set {name} mtu {MTU_MAX}`, or kind afpacket")));
     }
-    Ok(())
+    Ok(queues)
+}
+
+/// Returns the receive queues of an interface that receives into so many, and sends by so many.
+fn check_queues(name: &str, counts: [u32; 2]) -> std::result::Result<u32, (String, String)> {
+    let [queues, senders] = counts.map(|count| count.max(1));
+    let cure = |count: u32| {
+        format!(
+            "`ethtool -L {name} combined {count}` (or `rx {count} tx {count}`), or kind afpacket"
+        )
+    };
+    if queues as usize > QUEUES_MAX {
+        let why = format!("it receives into {queues} queues, above the most of {QUEUES_MAX}");
+        return Err((why, cure(QUEUES_MAX as u32)));
+    }
+    // The kernel sends nothing by a socket whose queue has no counterpart.
+    if senders < queues {
+        let why = format!("it receives into {queues} queues and sends by {senders} only");
+        return Err((why, cure(senders)));
+    }
+    Ok(queues)
 }
 
 /// Returns whether the other end of an interface may be a sender on the same machine, which leaves
@@ -272,7 +309,7 @@ fn leaves_checksums(interface: &Interface) -> bool {
 }
 
 fn rings_maps() -> Result<[Map; 2]> {
-    let map = || Map::sockets("weir_rings", RINGS_MAX);
+    let map = || Map::sockets("weir_rings", RINGS_MAX * QUEUES_MAX);
     Ok([map()?, map()?])
 }
 
@@ -283,3 +320,30 @@ const TAG_FUNCTION: &str = "bpf_xdp_metadata_rx_vlan_tag";
 
 const MEMLOCK_CURE: &str = "give the program CAP_IPC_LOCK, or raise the limit of locked memory \
      (ulimit -l), or configure smaller limits";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_beyond_the_most_or_without_a_counterpart_are_refused_with_the_cure() {
+        let rows = [
+            ([0, 0], Ok(1)),
+            ([1, 1], Ok(1)),
+            ([1, 4], Ok(1)),
+            ([8, 8], Ok(8)),
+            ([9, 9], Err(("into 9 queues, above the most of 8", "combined 8"))),
+            ([4, 2], Err(("into 4 queues and sends by 2", "combined 2"))),
+        ];
+        for (counts, expected) in rows {
+            match (check_queues("eth7", counts), expected) {
+                (Ok(queues), Ok(expected)) => assert_eq!(queues, expected, "{counts:?}"),
+                (Err((why, cure)), Err(parts)) => {
+                    let says = why.contains(parts.0) && cure.contains(parts.1);
+                    assert!(says && cure.contains("ethtool -L eth7"), "{why}: {cure}");
+                }
+                other => panic!("{counts:?}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! The program that runs for each frame that an interface receives: it redirects the frame to the
-//! AF_XDP socket of its ring.
+//! AF_XDP socket of its receive queue and ring.
 
-use crate::sorter::Sorting;
+use crate::sorter::{Sorting, add_queue};
 use weir_host::bpf::{Code, Cond, Function, Map, Op, Reg, Width};
 use weir_host::uapi::verdict::{XDP_DROP, XDP_PASS};
 
@@ -17,7 +17,9 @@ pub(super) fn to_rings(tag_function: Option<i32>, sorting: Option<&Sorting>, map
         code.append(&sorting.xdp(map));
         return code;
     }
-    code.set(Reg::R2, 0).set_map(Reg::R1, map).set(Reg::R3, XDP_PASS);
+    code.set(Reg::R2, 0);
+    add_queue(&mut code, Reg::R2, Reg::R1);
+    code.set_map(Reg::R1, map).set(Reg::R3, XDP_PASS);
     code.call(Function::RedirectMap).exit();
     code
 }

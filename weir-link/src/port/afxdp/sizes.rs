@@ -7,8 +7,8 @@ pub(super) fn held_max(config: &PortConfig) -> usize {
     lent_max(config) + TRANSMIT_ENTRIES as usize
 }
 
-/// Returns the room of a port on an interface with this MTU.
-pub(super) fn room(config: &PortConfig, mtu: usize) -> Room {
+/// Returns the room of one receive queue of a port on an interface with this MTU.
+pub(super) fn room_of_queue(config: &PortConfig, mtu: usize) -> Room {
     let received = sets(config) * received_max(config);
     let transmit = TRANSMIT_ENTRIES as usize;
     let places = lent_max(config).next_power_of_two() + transmit;
@@ -21,7 +21,7 @@ pub(super) fn room(config: &PortConfig, mtu: usize) -> Room {
     }
 }
 
-/// Returns what both halves of a port take its queue to consist of.
+/// Returns what both halves of a port take a receive queue to consist of.
 pub(super) fn queue_config(config: &PortConfig) -> QueueConfig {
     let entries = (0..rings(config)).map(|ring| config.ring_slots(ring) as u32);
     let entries: Vec<_> = entries.collect();
@@ -68,6 +68,8 @@ pub(super) fn slot_len(mtu: usize) -> usize {
     (HEADROOM + mtu + HEADER_AND_TAGS).next_multiple_of(chunk(mtu))
 }
 
+/// Bound: receive queues of an AF_XDP port; an interface that has more is refused, with the cure.
+pub(crate) const QUEUES_MAX: usize = 8;
 pub(super) const HEADER_LEN: usize = 14;
 pub(super) const TAG_LEN: usize = 4;
 pub(super) const HEADER_AND_TAGS: usize = HEADER_LEN + 2 * TAG_LEN;

@@ -4,36 +4,20 @@
 //! A port that sorts has two sets of sockets, with a ring each. The program that is attached hands
 //! frames to one set; another program, put in its place, hands them to the other. So what was
 //! sorted as before is apart from what is sorted as now, and the loop takes all of the first before
-//! any of the second.
+//! any of the second. Each receive queue goes over by itself.
 
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Weak;
 
+use super::share::Shared;
 use super::{AfXdp, Live};
-use crate::authority::{Authority, PortRequest};
+use crate::authority::PortRequest;
 use crate::port::{NewRings, Port, SortHandle};
 use crate::sorter::Sorting;
 use weir_host::error::{Result, SystemError};
 use weir_host::wait::monotonic_ns;
 
-/// The parts that a port and the thread that changes its sorting share.
-pub(super) struct Shared {
-    pub authority: Box<dyn Authority>,
-    /// Keeps the program attached; `None` while the intake is closed.
-    pub link: Option<OwnedFd>,
-    /// The set of sockets to which the program hands frames.
-    pub set: usize,
-}
-
-/// [`Shared`], for two threads. The loop needs it only when the interface or the intake changed.
-pub(super) type Sharing = Arc<Mutex<Shared>>;
-
-pub(super) fn lock(sharing: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    sharing.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// See [`SortHandle`].
-pub(super) struct Handle(pub Weak<Mutex<Shared>>);
+pub(super) struct Handle(pub Weak<Shared>);
 
 impl SortHandle for Handle {
     fn make_rings(&self, _rings: usize) -> Result<NewRings> {
@@ -43,15 +27,18 @@ impl SortHandle for Handle {
 
     fn sort(&self, sorting: &Sorting) -> Result<()> {
         let gone = || SystemError::refused(ACTION, "its port is closed", "");
-        let port = self.0.upgrade().ok_or_else(gone)?;
-        let mut shared = lock(&port);
-        shared.authority.sort_by(sorting.clone());
-        // Without a program, the next one that is attached sorts so.
-        let Some(link) = &shared.link else { return Ok(()) };
-        let link = link.try_clone().map_err(|cause| SystemError::new(ACTION, cause))?;
-        let set = 1 - shared.set;
-        shared.authority.ask(PortRequest::Exchange { set }, vec![link])?;
-        shared.set = set;
+        let shared = self.0.upgrade().ok_or_else(gone)?;
+        let mut authority = shared.authority();
+        authority.sort_by(sorting.clone());
+        let (link, set) = {
+            let state = shared.state();
+            // Without a program, the next one that is attached sorts so.
+            let Some(attached) = &state.link else { return Ok(()) };
+            let link = attached.link.try_clone();
+            (link.map_err(|cause| SystemError::new(ACTION, cause))?, 1 - state.set)
+        };
+        authority.ask(PortRequest::Exchange { set }, vec![link])?;
+        shared.state().set = set;
         Ok(())
     }
 }
@@ -68,6 +55,11 @@ pub(super) struct Sets {
 }
 
 impl Sets {
+    /// Where frames come to this set.
+    pub fn at(current: usize) -> Self {
+        Self { current, ..Self::default() }
+    }
+
     /// Returns whether a change is on its way.
     pub fn are_both_in_use(&self) -> bool {
         self.is_changing || self.since_ns.is_some()
@@ -88,7 +80,7 @@ impl AfXdp {
         self.read_kernel_counts();
         self.counters.retire_rings(retired);
         self.sets.is_changing = false;
-        if lock(&self.sharing).set != self.sets.current {
+        if self.sharing.state().set != self.sets.current {
             self.sets.since_ns.get_or_insert_with(monotonic_ns);
         }
     }

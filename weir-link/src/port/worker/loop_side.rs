@@ -243,6 +243,10 @@ impl Port for WorkedPort {
         1
     }
 
+    fn queues(&self) -> usize {
+        self.facts.rings
+    }
+
     fn look_up_in(&mut self, rules: &LaneRules) {
         (self.rules, self.has_news) = (Some(rules.clone()), true);
         self.tell_rules();

@@ -187,11 +187,14 @@ impl Hiring {
             let mut part = Part { known: known.clone(), port: first.take(), reopen };
             if part.port.is_none() {
                 // Its own thread opens it.
-                (part.known.facts.rings, part.known.state) = (1, PortState::Gone);
+                part.known.state = PortState::Gone;
+                if !sharers.has_all_rings() {
+                    part.known.facts.rings = 1;
+                }
             }
             sides.push(self.employ_for(part));
         }
-        Box::new(Spread::new(sides))
+        Box::new(Spread::new(sides, sharers.has_all_rings()))
     }
 
     /// Gives a port, or a share of one, to the worker whose turn it is.

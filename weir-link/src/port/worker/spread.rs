@@ -24,12 +24,14 @@ use weir_host::error::Result;
 /// The loop's sides of the shares, that of share 0 first.
 pub(super) struct Spread {
     shares: Vec<WorkedPort>,
+    /// Whether each has all rings, or all but the first have ring 0 alone.
+    have_all_rings: bool,
 }
 
 impl Spread {
-    pub fn new(shares: Vec<WorkedPort>) -> Self {
+    pub fn new(shares: Vec<WorkedPort>, have_all_rings: bool) -> Self {
         assert!(!shares.is_empty(), "a port has a share at least");
-        Self { shares }
+        Self { shares, have_all_rings }
     }
 
     fn first(&self) -> &WorkedPort {
@@ -44,10 +46,22 @@ impl Spread {
         usize::from(flow) % self.shares.len()
     }
 
-    /// Does the same at each share; returns the first error.
-    fn each(&mut self, mut act: impl FnMut(&mut WorkedPort) -> Result<()>) -> Result<()> {
-        let outcomes: Vec<_> = self.shares.iter_mut().map(&mut act).collect();
+    /// Does the same at each share; returns an error if there is one. Where each has receive queues
+    /// of its own, it is the first one that has frames come to all of them: that one is last then.
+    fn each(&mut self, act: impl FnMut(&mut WorkedPort) -> Result<()>) -> Result<()> {
+        let shares = self.shares.iter_mut();
+        let outcomes: Vec<_> = if self.have_all_rings {
+            shares.rev().map(act).collect()
+        } else {
+            shares.map(act).collect()
+        };
         outcomes.into_iter().collect()
+    }
+
+    /// Returns the shares that have rings which a policy sorts frames into.
+    fn sorted(&mut self) -> &mut [WorkedPort] {
+        let count = if self.have_all_rings { self.shares.len() } else { 1 };
+        &mut self.shares[..count]
     }
 }
 
@@ -115,6 +129,11 @@ impl Port for Spread {
         self.shares.len()
     }
 
+    fn queues(&self) -> usize {
+        let (rings, shares) = (self.rings(), self.shares.len());
+        if self.have_all_rings { rings * shares } else { rings - 1 + shares }
+    }
+
     fn look_up_in(&mut self, rules: &LaneRules) {
         self.shares.iter_mut().for_each(|share| share.look_up_in(rules));
     }
@@ -126,7 +145,9 @@ impl Port for Spread {
         pool: &mut FramePool,
         out: &mut Vec<Received>,
     ) -> Reached {
-        let (share, ring) = match queue.checked_sub(self.shares.len()) {
+        let count = self.shares.len();
+        let (share, ring) = match queue.checked_sub(count) {
+            _ if self.have_all_rings => (queue % count, queue / count),
             None => (queue, 0),
             Some(behind) => (0, 1 + behind),
         };
@@ -143,11 +164,22 @@ impl Port for Spread {
     }
 
     fn begin_sorting(&mut self, made: &mut NewRings) -> bool {
-        self.first_mut().begin_sorting(made)
+        if !self.have_all_rings {
+            return self.first_mut().begin_sorting(made);
+        }
+        for number in 0..self.shares.len() {
+            // One that is gone has no frame that was sorted as before.
+            let share = &mut self.shares[number];
+            if !share.begin_sorting(made) && share.state() != PortState::Gone {
+                self.shares[..number].iter_mut().for_each(|begun| begun.end_sorting(0));
+                return false;
+            }
+        }
+        true
     }
 
     fn end_sorting(&mut self, retired: u8) {
-        self.first_mut().end_sorting(retired);
+        self.sorted().iter_mut().for_each(|share| share.end_sorting(retired));
     }
 
     fn send(&mut self, pool: &mut FramePool, frames: &[FrameId]) -> Sent {

@@ -32,6 +32,12 @@ impl Scene {
         Self::of((0..2).map(port), 2 * shares)
     }
 
+    /// As [`Scene::shared`], of ports whose shares have all rings.
+    fn split(shares: usize) -> Self {
+        let port = |number| Mem::split(&format!("mem{number}"), 2, shares);
+        Self::of((0..2).map(port), 2 * shares)
+    }
+
     fn of(ports: impl Iterator<Item = (Mem, Cable)>, workers: usize) -> Self {
         let (mems, cables): (Vec<_>, Vec<_>) = ports.unzip();
         let given = mems.into_iter().zip(&cables).map(|(mem, cable)| {
@@ -51,7 +57,7 @@ impl Scene {
     fn receive(&mut self, port: usize) -> Vec<Received> {
         let mut received = Vec::new();
         self.ports[port].reclaim(&mut self.pool);
-        for queue in 0..self.ports[port].rings() - 1 + self.ports[port].shares() {
+        for queue in 0..self.ports[port].queues() {
             self.ports[port].receive(queue, BATCH, &mut self.pool, &mut received);
         }
         received
@@ -185,14 +191,16 @@ fn told(datagram: &[u8]) -> (u32, u32) {
     (flow.into(), u32::from_be_bytes([number[0], number[1], number[2], number[3]]))
 }
 
-/// Flows that come by the shares of a port, or by the ring of a class, leave by those of another
+/// Flows that come by the shares of a port, or by the ring of a class, which may be shared, leave by those of another
 /// one, each in its order.
 #[test]
 fn flows_pass_by_shares_in_their_order() {
     const FLOWS: u32 = 24;
-    for shares in [2, 3] {
-        let mut scene = Scene::shared(shares);
+    for (shares, queues) in [(2, 3), (3, 4), (2, 4), (3, 6)] {
+        let is_split = queues == 2 * shares;
+        let mut scene = if is_split { Scene::split(shares) } else { Scene::shared(shares) };
         assert_eq!((scene.ports[0].rings(), scene.ports[0].shares()), (2, shares));
+        assert_eq!(scene.ports[0].queues(), queues);
         let mut random = Random::new(shares as u64, 1);
         let mut next = [0; FLOWS as usize];
         let (mut waiting, mut sent, mut at_ns) = (Vec::new(), Vec::new(), 0);
@@ -200,7 +208,7 @@ fn flows_pass_by_shares_in_their_order() {
             for _ in 0..random.bits() % 60 {
                 let flow = random.below(FLOWS);
                 at_ns += 1;
-                let queue = flow as usize % (shares + 1);
+                let queue = flow as usize % queues;
                 let number = &mut next[flow as usize];
                 scene.cables[0].deliver(queue, at_ns, datagram(flow, *number));
                 *number += 1;

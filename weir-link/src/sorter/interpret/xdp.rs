@@ -5,7 +5,7 @@
 
 use weir_host::bpf::{Code, Instruction};
 
-/// Returns the verdict of a program that calls no function, for a frame of receive queue 0.
+/// Returns the verdict of a program that calls no function, for a frame.
 ///
 /// # Panics
 /// If the kernel would refuse the program: at an unknown instruction, an access beyond the frame or
@@ -86,7 +86,6 @@ impl Machine<'_> {
         let (memory, from) = match address {
             CONTEXT => return FRAME,
             CONTEXT_END => return FRAME + self.frame.len() as u64,
-            CONTEXT_QUEUE => return 0,
             FRAME..CONTEXT => (self.frame, address - FRAME),
             _ => (&self.stack[..], address - (STACK - STACK_LEN as u64)),
         };
@@ -130,7 +129,6 @@ fn result(operation: u8, left: u64, right: u64) -> u64 {
 const FRAME: u64 = 0x1000_0000;
 const CONTEXT: u64 = 0x2000_0000;
 const CONTEXT_END: u64 = CONTEXT + 4;
-const CONTEXT_QUEUE: u64 = CONTEXT + 16;
 const STACK: u64 = 0x3000_0000;
 const STACK_LEN: usize = 512;
 const SOURCE_REGISTER: u8 = 0x08;

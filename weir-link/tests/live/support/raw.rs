@@ -76,6 +76,47 @@ impl Raw {
     }
 }
 
+/// Sends datagrams of many flows as most programs do, so that the kernel chooses a queue of the
+/// interface for each flow.
+pub struct Flows {
+    socket: OwnedFd,
+    index: u32,
+}
+
+impl Flows {
+    pub fn open(interface: &str) -> io::Result<Self> {
+        let link = Netlink::open().and_then(|mut netlink| netlink.link(interface));
+        let index = link.map_err(|error| error.cause)?.index;
+        Ok(Self { socket: open_packet_socket(0)?, index })
+    }
+
+    /// Sends a datagram of this flow, between addresses that no host has.
+    pub fn send(&self, flow: u16, number: u16) -> io::Result<()> {
+        self.send_frame(&Self::frame(flow, number))
+    }
+
+    pub fn send_frame(&self, frame: &[u8]) -> io::Result<()> {
+        send_to(&self.socket, self.index, frame)
+    }
+
+    fn frame(flow: u16, number: u16) -> Vec<u8> {
+        let mut frame = vec![2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0];
+        frame.extend([64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2, 0, 9]);
+        frame.extend(flow.to_be_bytes());
+        frame.extend([0, 26, 0, 0]);
+        frame.extend(number.to_be_bytes());
+        frame.resize(60, 0);
+        frame
+    }
+
+    /// Returns flow and number of such a frame; `None` of others.
+    pub fn read(frame: &[u8]) -> Option<(u16, u16)> {
+        let sent = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+        let is_ours = frame.get(..12) == Some(&Self::frame(0, 0)[..12]);
+        is_ours.then(|| (sent(36), sent(42)))
+    }
+}
+
 type Out<T> = std::result::Result<T, Failure>;
 
 /// How long one look for a frame takes.

@@ -7,19 +7,34 @@ use std::net::{Ipv4Addr, UdpSocket};
 use weir_host::interface::Interface;
 use weir_link::status::Status;
 use weir_testbed::rows::Outcome;
-use weir_testbed::{Host, LEFT, Scene, Stream, StreamConfig, until};
+use weir_testbed::{
+    Host, LEFT, PortKind, Scene, Stream, StreamConfig, TestbedConfig, is_alive, until,
+};
 
 pub const TESTS: &[Test] = &[
-    ("flows_of_one_interface_are_shared_and_arrive_whole", flows_are_shared),
-    ("shares_follow_another_way_to_sort", shares_follow_another_way_to_sort),
-    ("shares_follow_an_interface_that_was_down", shares_follow_an_interface),
+    ("flows_of_one_interface_are_shared_and_arrive_whole", || flows_are_shared(PACKET)),
+    ("shares_follow_another_way_to_sort", || shares_follow_another_way_to_sort(PACKET)),
+    ("shares_follow_an_interface_that_was_down", || shares_follow_an_interface(PACKET)),
+];
+
+/// A share is a receive queue.
+pub const OVER_AF_XDP: &[Test] = &[
+    ("flows_of_receive_queues_are_shared_and_arrive_whole", || flows_are_shared(XDP)),
+    ("queues_follow_another_way_to_sort", || shares_follow_another_way_to_sort(XDP)),
+    ("queues_follow_an_interface_that_was_down", || shares_follow_an_interface(XDP)),
+    ("a_queue_whose_worker_hangs_holds_up_no_other", || a_share_hangs(XDP, "worker-1")),
+    ("a_first_queue_whose_worker_hangs_holds_up_no_other", || a_share_hangs(XDP, "worker-0")),
+    ("a_restart_exchanges_both_queues", restarted),
 ];
 
 /// Only root may stop a thread.
 pub const STOPPED: &[Test] = &[
-    ("a_share_that_hangs_holds_up_no_other", || a_share_hangs("worker-1")),
-    ("a_first_share_that_hangs_holds_up_no_other", || a_share_hangs("worker-0")),
+    ("a_share_that_hangs_holds_up_no_other", || a_share_hangs(PACKET, "worker-1")),
+    ("a_first_share_that_hangs_holds_up_no_other", || a_share_hangs(PACKET, "worker-0")),
 ];
+
+const PACKET: PortKind = PortKind::Unsaid;
+const XDP: PortKind = PortKind::AfXdp;
 
 /// Two ports with two workers each.
 const WORKERS: &str = "workers = 4\nsojourn_max = \"none\"";
@@ -35,8 +50,12 @@ struct Flow {
     share: usize,
 }
 
-fn scene() -> Result<Scene, Failed> {
-    let scene = plan(POLICY).deployment(WORKERS).start()?;
+fn scene(kind: PortKind) -> Result<Scene, Failed> {
+    let networks = match kind {
+        XDP => TestbedConfig { queues: 2, offloads: false, ..TestbedConfig::default() },
+        _ => TestbedConfig::default(),
+    };
+    let scene = plan(POLICY).deployment(WORKERS).ports(kind).networks(networks).start()?;
     scene.await_status("the port has two shares", |status| by_share(status).len() == 2)?;
     Ok(scene)
 }
@@ -73,8 +92,8 @@ fn flows(scene: &Scene) -> Result<Vec<Flow>, Failed> {
 /// Frames of a flow by which its share is told.
 const FRAMES_SEEN: u64 = 20;
 
-fn flows_are_shared() -> Outcome {
-    let mut scene = scene()?;
+fn flows_are_shared(kind: PortKind) -> Outcome {
+    let mut scene = scene(kind)?;
     let flows = flows(&scene)?;
     for flow in &flows {
         until("many are sent", || flow.stream.sent() > 200)?;
@@ -101,10 +120,10 @@ fn flows_are_shared() -> Outcome {
     Ok(())
 }
 
-/// A class gets a ring of its own, which the first share has, and loses it again; its flows keep
+/// A class gets a ring of its own, which the first share has, or each, and loses it again; its flows keep
 /// their order, and those of other classes their shares.
-fn shares_follow_another_way_to_sort() -> Outcome {
-    let mut scene = scene()?;
+fn shares_follow_another_way_to_sort(kind: PortKind) -> Outcome {
+    let mut scene = scene(kind)?;
     let flows = flows(&scene)?;
     let last = FIRST_PORT + flows.len() as u16 - 1;
     let bulk = format!("class.bulk={{ match = [{{ proto = \"udp\", dport = \"{last}\" }}] }}");
@@ -129,8 +148,8 @@ fn shares_follow_another_way_to_sort() -> Outcome {
 
 /// Sockets of a group that were made for an interface are of no use for the next one of its name;
 /// those of an interface that was down are.
-fn shares_follow_an_interface() -> Outcome {
-    let mut scene = scene()?;
+fn shares_follow_an_interface(kind: PortKind) -> Outcome {
+    let mut scene = scene(kind)?;
     let set_up = |up: bool| -> Outcome {
         let set = || Interface::open(LEFT).and_then(|interface| interface.set_up(up));
         Ok(scene.testbed.weir.run(set)??)
@@ -146,6 +165,19 @@ fn shares_follow_an_interface() -> Outcome {
     scene.await_status("it is back", |status| status.ports[0].state == "up")?;
     check_shares(&scene)?;
     assert_eq!(scene.status()?.ports[0].rebinds, 1, "the first share's");
+    scene.stop()?;
+    Ok(())
+}
+
+/// Another forwarder gets both queues of each port when the former one has ended.
+fn restarted() -> Outcome {
+    let mut scene = scene(XDP)?;
+    for _ in 0..2 {
+        let former = scene.forwarder()?;
+        called(&scene, &["restart"])?;
+        until("the former one ends", || !is_alive(former))?;
+        check_shares(&scene)?;
+    }
     scene.stop()?;
     Ok(())
 }
@@ -172,15 +204,17 @@ fn check_shares(scene: &Scene) -> Outcome {
 }
 
 /// The thread of one share of the inner port stands still: the flows of the other share lose
-/// nothing, another thread has its place, and when it goes on each slot is free again.
-fn a_share_hangs(thread: &str) -> Outcome {
-    let mut scene = scene()?;
+/// nothing, another thread has its place, and when it goes on each slot is free again. A receive
+/// queue is busy until then.
+fn a_share_hangs(kind: PortKind, thread: &str) -> Outcome {
+    let mut scene = scene(kind)?;
     let flows = flows(&scene)?;
     let hangs = usize::from(thread == "worker-1");
     let forwarder = scene.forwarder()?;
     let stopped = StoppedThread::of(forwarder, thread)?;
     await_thread(forwarder, "worker-again")?;
-    flows.iter().try_for_each(|flow| flow.stream.await_another())?;
+    let pass = |flow: &&Flow| kind != XDP || flow.share != hangs;
+    flows.iter().filter(pass).try_for_each(|flow| flow.stream.await_another())?;
     stopped.go_on()?;
     for Flow { stream, share } in flows {
         stream.await_another()?;

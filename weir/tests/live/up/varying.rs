@@ -45,8 +45,13 @@ max = "60 Mbit/s"
 "#;
 
 /// Super-packets would be longer than the modem's burst.
-const PLAIN: TestbedConfig =
-    TestbedConfig { mtu: 1500, offloads: false, static_neighbours: true, has_ipv6: true };
+const PLAIN: TestbedConfig = TestbedConfig {
+    mtu: 1500,
+    offloads: false,
+    static_neighbours: true,
+    has_ipv6: true,
+    queues: 1,
+};
 
 fn a_rate_follows() -> Outcome {
     let scene = plan(POLICY).both_ways().tables(VARIES).deployment("ring = \"8 MiB\"");
