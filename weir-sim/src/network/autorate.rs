@@ -6,6 +6,7 @@
 //! between its arrival at the node and its departure there.
 
 use super::control::{AutorateReport, Control};
+use super::disturbance::Disturbance;
 use super::engine::{Engine, Event};
 use super::parcel::Parcel;
 use super::plan::{Network, OutletId};
@@ -13,7 +14,9 @@ use crate::packets::Content;
 use crate::scenario::Source;
 use std::collections::BTreeMap;
 use weir_autorate::controller::CONTROLLERS;
-use weir_autorate::{Autorate, FlowId, Frame, Segment, Shaper, Stamp, TcpSegment, Ticket, Way};
+use weir_autorate::{
+    Autorate, FlowId, Frame, INTERVAL, Segment, Shaper, Stamp, TcpSegment, Ticket, Way,
+};
 use weir_core::ids::Handle;
 use weir_core::units::{Duration, Instant, Rate};
 use weir_tcp::Flags;
@@ -25,6 +28,7 @@ pub(crate) struct Autorates {
     /// The outlets by way.
     outlets: [Option<OutletId>; 2],
     tickets: BTreeMap<Handle, Ticket>,
+    disturbance: Disturbance,
     shapers: [Shaper; 2],
     /// The outlets that follow a capacity.
     following: Vec<OutletId>,
@@ -56,7 +60,8 @@ pub(crate) struct Offered<'a> {
 impl Autorates {
     /// Those of a network; `step` is the width of the steps of reports.
     pub fn new(network: &Network, step: Duration) -> Self {
-        let mut new = Self { step, ..Self::default() };
+        let disturbance = network.disturbance.clone();
+        let mut new = Self { step, disturbance, ..Self::default() };
         let mut plans = [None; 2];
         let mut nominal = [0; 2];
         for id in (0..2 * network.links.len() as u32).map(OutletId) {
@@ -80,7 +85,8 @@ impl Autorates {
             }
         }
         if plans.iter().any(Option::is_some) {
-            new.control = Some(Autorate::new(plans, nominal, Instant::ZERO));
+            let start = new.disturbance.stamp(Instant::ZERO);
+            new.control = Some(Autorate::new(plans, nominal, start));
         }
         new
     }
@@ -113,9 +119,10 @@ impl Autorates {
         let (host, peer) = if upward { (ends.from.0, ends.to.0) } else { (ends.to.0, ends.from.0) };
         let key = (u64::from(parcel.source) + 1) << 32 | u64::from(parcel.connection);
         let flow = FlowId { key, host: host + 1, peer: peer + 1 };
-        let frame = Frame { flow, len: parcel.length, segment: segment(content) };
+        let segment = self.disturbance.lie(at, parcel.source, segment(content));
+        let frame = Frame { flow, len: parcel.length, segment };
         let control = self.control.as_mut().expect("it was there");
-        if let Some(ticket) = control.arrive(at, way, &frame) {
+        if let Some(ticket) = control.arrive(self.disturbance.stamp(at), way, &frame) {
             self.tickets.insert(handle, ticket);
         }
     }
@@ -124,7 +131,7 @@ impl Autorates {
     pub fn left(&mut self, at: Instant, id: OutletId, (handle, length): (Handle, u32)) {
         let Some(control) = &mut self.control else { return };
         if let Some(ticket) = self.tickets.remove(&handle) {
-            control.leave(at, ticket);
+            control.leave(self.disturbance.stamp(at), ticket);
         }
         if let Some(way) = self.outlets.iter().position(|&own| own == Some(id)) {
             self.shapers[way].sent += u64::from(length);
@@ -174,8 +181,8 @@ impl Autorates {
 impl Engine<'_> {
     /// Sets the rates at the start, and plans what follows.
     pub fn begin_autorates(&mut self) {
-        if let Some(control) = &self.autorates.control {
-            self.events.push(control.due(), Event::Interval);
+        if self.autorates.control.is_some() {
+            self.events.push(Instant::ZERO.after(INTERVAL), Event::Interval);
             for way in Way::ALL {
                 let rate = self.autorates.control.as_ref().and_then(|control| control.rate(way));
                 let id = self.autorates.outlets[way as usize];
@@ -214,8 +221,8 @@ impl Engine<'_> {
         }
         let shapers = std::mem::take(&mut self.autorates.shapers);
         let Some(control) = &mut self.autorates.control else { return };
-        let steps = control.end_interval(at, &shapers);
-        self.events.push(control.due(), Event::Interval);
+        let steps = control.end_interval(self.autorates.disturbance.stamp(at), &shapers);
+        self.events.push(at.after(INTERVAL), Event::Interval);
         for step in steps.into_iter().flatten() {
             let Some(id) = outlets[step.way as usize] else { continue };
             if let Some(row) = self.autorates.rows.get_mut(&id) {

@@ -6,6 +6,7 @@
 pub use weir_trace::driver::model::{Complete, Driver};
 
 use super::control::Control;
+use super::disturbance::Disturbance;
 use super::signalling::plan::Signalling;
 use crate::behind::Behind;
 use weir_core::classify::Classifier;
@@ -27,6 +28,8 @@ pub struct Network {
     pub taps: Vec<TapPlan>,
     /// How nodes reserve for flows, if they do.
     pub signalling: Option<Box<Signalling>>,
+    /// What is wrong with what controllers of rates see.
+    pub disturbance: Disturbance,
 }
 
 /// A node by its place among the nodes.

@@ -6,6 +6,7 @@ use super::values::Address;
 use super::{Policies, bounded, codes, keys, rows};
 use super::{autorate, behind};
 use crate::behind::Behind;
+use crate::network::Disturbance;
 use crate::network::plan::{
     Cpu, Driver, LINKS_MAX, NODES_MAX, Network, NetworkLink, Node as Place, NodeId, OutletId,
     OutletPlan, Point, Queueing, TAP_ROWS_DEFAULT, TAP_ROWS_MAX, TAPS_MAX, TapPlan,
@@ -74,7 +75,15 @@ pub(super) fn read(
     let main = own.keys().next().copied().unwrap_or(OutletId(0));
     let policies = own.keys().copied().collect();
     let mut network =
-        Network { nodes: nodes.list, links: plans, main, policies, taps: taps?, signalling: None };
+        Network {
+            nodes: nodes.list,
+            links: plans,
+            main,
+            policies,
+            taps: taps?,
+            signalling: None,
+            disturbance: Disturbance::default(),
+        };
     let link = &mut network.links[main.index() / 2];
     let queueing = link.outlets[main.index() % 2].queueing.take();
     let addresses = nodes.addresses;
