@@ -230,7 +230,7 @@ impl Estimator {
         self.collect(now);
         self.ask_reflectors(now);
         bound_weights(&mut self.samples);
-        let found = [BOTH, UP, DOWN, TRIP].map(|question| self.quantile(question, SHARE));
+        let found = [BOTH, UP, DOWN, TRIP, HEARD].map(|question| self.quantile(question, SHARE));
         let (both, down) = (found[BOTH], found[DOWN]);
         let last = &mut self.past[((self.turn - 1) % PAST as u64) as usize];
         (last.both, last.down) = (both, down);
@@ -300,7 +300,7 @@ impl Estimator {
         self.reflectors.tell = false;
         if !is_told {
             let flows = self.samples.len();
-            self.samples.extend(self.reflectors.samples(now, [BOTH, TRIP]));
+            self.samples.extend(self.reflectors.samples(now, [BOTH, HEARD, TRIP]));
             self.reflectors.tell = self.samples.len() > flows;
         }
     }
@@ -312,12 +312,12 @@ impl Estimator {
         now: Instant,
         way: Way,
         is_limited: bool,
-        found: &[Option<u64>; 4],
+        found: &[Option<u64>; 5],
     ) -> Measure {
         let this = way as usize;
         let flows = self.samples.iter().filter(|sample| sample.values[BOTH] != NONE).count();
         let sums = self.window(0);
-        let own_drops = way == Way::Up && sums.dropped[this] > 0;
+        let own_drops = way == Way::Up && self.has_dropped_lately(way);
         let lossy = self.quantile(LOST + this, LOSSY_SHARE).is_some_and(|lost| lost > 0);
         let round_trip = found[TRIP];
         let up = round_trip.filter(|_| way == Way::Up);
@@ -343,6 +343,13 @@ impl Estimator {
             is_limited,
             is_lossy: lossy && !own_drops,
         }
+    }
+
+    /// Returns whether the link itself dropped so lately that what is repeated now may be that: its
+    /// sender learns of it a round trip later, and what waits in the link's queue belongs to that.
+    fn has_dropped_lately(&self, way: Way) -> bool {
+        let all = (1..=PAST as u64).map_while(|back| self.past(back));
+        all.into_iter().any(|sums| sums.dropped[way as usize] > 0)
     }
 
     /// Returns the sums of the window that ended so many intervals ago.
@@ -392,13 +399,14 @@ impl Estimator {
 
     /// Returns the delay in one way: by the senders' clocks if enough flows have one, or that of
     /// both ways if this one carries its share.
-    fn delay(&self, way: Way, sums: &Sums, found: &[Option<u64>; 4]) -> Option<u64> {
+    fn delay(&self, way: Way, sums: &Sums, found: &[Option<u64>; 5]) -> Option<u64> {
         let question = if way == Way::Up { UP } else { DOWN };
         let all = weight(&self.samples, BOTH).max(weight(&self.samples, DOWN));
         if weight(&self.samples, question) * 4 >= all {
             return found[question];
         }
-        let both = found[BOTH]?;
+        // What is missed was sent up: while others arrive, their way down is no reason.
+        let both = if way == Way::Up { found[BOTH] } else { found[found.len() - 1] }?;
         let load = |way: Way| {
             let carried = match way {
                 Way::Up => sums.sent[0],
@@ -444,7 +452,7 @@ fn is_sampled(flow: &FlowId, share: u32) -> bool {
 /// Returns whether a flow lost more than one byte in twenty in this interval, by way.
 fn losses_of(flow: &Flow) -> [u64; 2] {
     [0, 1].map(|way| match (flow.data[way], flow.missing[way]) {
-        (0, _) => NONE,
+        (data, _) if data < LOSSES_OF => NONE,
         (data, missing) => u64::from(u64::from(missing) * 20 > u64::from(data)),
     })
 }
@@ -464,6 +472,7 @@ fn sample_of(flow: &Flow, now: Instant, losses: [u64; 2]) -> Option<Sample> {
     if let Some(late) = flow.overdue(now) {
         add_overdue(&mut values, late.as_nanos());
     }
+    values[HEARD] = values[BOTH];
     if let Some(silent) = flow.silence(now) {
         let more = |value: u64| if value == NONE { 0 } else { value }.max(silent.as_nanos());
         (values[BOTH], values[UP]) = (more(values[BOTH]), more(values[UP]));
@@ -495,6 +504,8 @@ const UP: usize = 1;
 const DOWN: usize = 2;
 const TRIP: usize = 3;
 const LOST: usize = 4;
+/// The delay of both ways by what was heard, and not by what was missed.
+const HEARD: usize = 6;
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_millis(25);
@@ -522,3 +533,5 @@ const PEER_MAX: Duration = Duration::from_secs(60);
 const LOADED: u64 = 5;
 /// The percentage of flows that may lose without a loss of the link's.
 const LOSSY_SHARE: u32 = 40;
+/// Losses are told of as many bytes at least: of fewer than 20 segments one is more than one in 20.
+const LOSSES_OF: u32 = 20 * 1448;

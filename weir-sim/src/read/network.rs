@@ -74,16 +74,15 @@ pub(super) fn read(
     let taps = taps(top, &plans, &known, report);
     let main = own.keys().next().copied().unwrap_or(OutletId(0));
     let policies = own.keys().copied().collect();
-    let mut network =
-        Network {
-            nodes: nodes.list,
-            links: plans,
-            main,
-            policies,
-            taps: taps?,
-            signalling: None,
-            disturbance: Disturbance::default(),
-        };
+    let mut network = Network {
+        nodes: nodes.list,
+        links: plans,
+        main,
+        policies,
+        taps: taps?,
+        signalling: None,
+        disturbance: Disturbance::default(),
+    };
     let link = &mut network.links[main.index() / 2];
     let queueing = link.outlets[main.index() % 2].queueing.take();
     let addresses = nodes.addresses;
