@@ -7,7 +7,9 @@
 
 use super::control::{AutorateReport, Control};
 use super::disturbance::Disturbance;
+use super::echoes::Echoes;
 use super::engine::{Engine, Event};
+use super::lanes::Lane;
 use super::parcel::Parcel;
 use super::plan::{Network, OutletId};
 use crate::packets::Content;
@@ -29,6 +31,8 @@ pub(crate) struct Autorates {
     outlets: [Option<OutletId>; 2],
     tickets: BTreeMap<Handle, Ticket>,
     disturbance: Disturbance,
+    /// The reflectors behind the outlet of the upload, if it has any.
+    pub echoes: Option<Echoes>,
     shapers: [Shaper; 2],
     /// The outlets that follow a capacity.
     following: Vec<OutletId>,
@@ -58,8 +62,13 @@ pub(crate) struct Offered<'a> {
 }
 
 impl Autorates {
-    /// Those of a network; `step` is the width of the steps of reports.
-    pub fn new(network: &Network, step: Duration) -> Self {
+    /// Those of a network with so many sources, to whose lanes those of echoes are added; `step` is
+    /// the width of the steps of reports.
+    pub fn new(
+        network: &Network,
+        step: Duration,
+        (sources, lanes): (usize, &mut Vec<Lane>),
+    ) -> Self {
         let disturbance = network.disturbance.clone();
         let mut new = Self { step, disturbance, ..Self::default() };
         let mut plans = [None; 2];
@@ -86,7 +95,10 @@ impl Autorates {
         }
         if plans.iter().any(Option::is_some) {
             let start = new.disturbance.stamp(Instant::ZERO);
-            new.control = Some(Autorate::new(plans, nominal, start));
+            let up = new.outlets[Way::Up as usize];
+            new.echoes = up.and_then(|up| Echoes::new(network, up, sources, lanes));
+            let count = new.echoes.as_ref().map_or(0, Echoes::count);
+            new.control = Some(Autorate::with_reflectors(plans, nominal, (start, count)));
         }
         new
     }
@@ -113,6 +125,9 @@ impl Autorates {
         if self.control.is_none() {
             return;
         }
+        if let Some(echoes) = &mut self.echoes {
+            echoes.arrived(id, handle, parcel);
+        }
         let Some(way) = self.way(id, before) else { return };
         let Some(ends) = source.and_then(|source| source.ends) else { return };
         let upward = (way == Way::Up) != parcel.back;
@@ -130,8 +145,12 @@ impl Autorates {
     /// A packet of `length` left the outlet `id`.
     pub fn left(&mut self, at: Instant, id: OutletId, (handle, length): (Handle, u32)) {
         let Some(control) = &mut self.control else { return };
+        let stamp = self.disturbance.stamp(at);
         if let Some(ticket) = self.tickets.remove(&handle) {
-            control.leave(self.disturbance.stamp(at), ticket);
+            control.leave(stamp, ticket);
+        }
+        if let Some(echoes) = &mut self.echoes {
+            echoes.left(stamp, handle, control);
         }
         if let Some(way) = self.outlets.iter().position(|&own| own == Some(id)) {
             self.shapers[way].sent += u64::from(length);
@@ -150,6 +169,16 @@ impl Autorates {
         if !self.tickets.is_empty() {
             self.tickets.remove(&handle);
         }
+        if let Some(echoes) = &mut self.echoes {
+            echoes.forget(handle);
+        }
+    }
+
+    /// The answer to an echo arrived.
+    pub fn echoed(&mut self, at: Instant, number: u16) {
+        if let Some(control) = &mut self.control {
+            control.echoed(self.disturbance.stamp(at), number);
+        }
     }
 
     /// The rate that an outlet has by control.
@@ -165,6 +194,7 @@ impl Autorates {
             controller: row.controller,
             changes: row.changes.saturating_sub(1),
             reasons: row.reasons.clone(),
+            echoes: self.echoes.as_ref().filter(|own| own.outlet == id).map_or(0, |own| own.sent),
             rate_bps: row.rates.clone(),
         })
     }
@@ -222,6 +252,7 @@ impl Engine<'_> {
         let shapers = std::mem::take(&mut self.autorates.shapers);
         let Some(control) = &mut self.autorates.control else { return };
         let steps = control.end_interval(self.autorates.disturbance.stamp(at), &shapers);
+        let echo = control.echo();
         self.events.push(at.after(INTERVAL), Event::Interval);
         for step in steps.into_iter().flatten() {
             let Some(id) = outlets[step.way as usize] else { continue };
@@ -229,6 +260,9 @@ impl Engine<'_> {
                 *row.reasons.entry(step.reason.word()).or_default() += 1;
             }
             self.set_rate(at, id, step.to);
+        }
+        if let Some(echo) = echo {
+            self.ask(at, echo);
         }
     }
 

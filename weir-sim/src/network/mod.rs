@@ -8,6 +8,7 @@ mod autorate;
 mod control;
 mod cpu;
 mod disturbance;
+mod echoes;
 mod engine;
 pub(crate) mod fragments;
 mod lanes;

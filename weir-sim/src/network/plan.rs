@@ -101,6 +101,9 @@ pub struct OutletPlan {
     pub behind: Option<Box<Behind>>,
     /// How its rate varies; without it, the rate is that of its plan.
     pub control: Option<Box<Control>>,
+    /// How long each host takes to answer that a controller of its rate may ask: from the other end
+    /// of the link and back there.
+    pub reflectors: Vec<Duration>,
     /// From the last bit on the wire, or from the bottleneck, to its arrival.
     pub delay: Duration,
     /// The part of the packets that is lost on the way, each by chance.

@@ -314,7 +314,7 @@ fn direction(
         let cure = "write a `policy` beside it, or leave it out";
         report.push(control.draft(&codes::NEEDLESS, message).cure(cure));
     }
-    let control = control.map(|node| autorate::control(&node, report).map(Box::new));
+    let control = control.map(|node| autorate::control(&node, behind.is_some(), report));
     let own = there.map(|there| &there.wire);
     let wire = wire(table, (own, node.as_ref()), &policies.files(), report);
     let policy = node.as_ref().map(|node| policies.read(node, report));
@@ -331,7 +331,8 @@ fn direction(
         direction.plan.behind = Some(behind?);
     }
     if let Some(control) = control {
-        direction.plan.control = Some(control?);
+        let (control, reflectors) = control?;
+        (direction.plan.control, direction.plan.reflectors) = (Some(Box::new(control)), reflectors);
     }
     Some(direction)
 }
@@ -362,6 +363,7 @@ fn by_policy(policy: Policy, passage: Passage) -> Direction {
         interfaces: policy.interfaces.clone(),
         behind: None,
         control: None,
+        reflectors: Vec::new(),
         delay: passage.delay,
         loss: passage.loss,
         jitter: passage.jitter,
@@ -401,6 +403,7 @@ fn plain(wire: &Wire, passage: Passage, report: &mut Report, span: Span) -> Opti
         interfaces: Vec::new(),
         behind: behind.map(Box::new),
         control: None,
+        reflectors: Vec::new(),
         delay: passage.delay,
         loss: passage.loss,
         jitter: passage.jitter,

@@ -61,6 +61,7 @@ fn in_a_network(scenario: &Scenario, tick: Option<Duration>) -> Scenario {
         interfaces: Vec::new(),
         behind: None,
         control: None,
+        reflectors: Vec::new(),
         delay,
         loss: Share::default(),
         jitter: Duration::ZERO,
