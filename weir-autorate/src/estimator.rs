@@ -317,7 +317,7 @@ impl Estimator {
         let this = way as usize;
         let flows = self.samples.iter().filter(|sample| sample.values[BOTH] != NONE).count();
         let sums = self.window(0);
-        let own_drops = way == Way::Up && self.has_dropped_lately(way);
+        let own_drops = way == Way::Up && sums.dropped[this] > 0;
         let lossy = self.quantile(LOST + this, LOSSY_SHARE).is_some_and(|lost| lost > 0);
         let round_trip = found[TRIP];
         let up = round_trip.filter(|_| way == Way::Up);
@@ -343,13 +343,6 @@ impl Estimator {
             is_limited,
             is_lossy: lossy && !own_drops,
         }
-    }
-
-    /// Returns whether the link itself dropped so lately that what is repeated now may be that: its
-    /// sender learns of it a round trip later, and what waits in the link's queue belongs to that.
-    fn has_dropped_lately(&self, way: Way) -> bool {
-        let all = (1..=PAST as u64).map_while(|back| self.past(back));
-        all.into_iter().any(|sums| sums.dropped[way as usize] > 0)
     }
 
     /// Returns the sums of the window that ended so many intervals ago.
@@ -406,7 +399,7 @@ impl Estimator {
             return found[question];
         }
         // What is missed was sent up: while others arrive, their way down is no reason.
-        let both = if way == Way::Up { found[BOTH] } else { found[found.len() - 1] }?;
+        let both = if way == Way::Up { found[BOTH] } else { found[HEARD] }?;
         let load = |way: Way| {
             let carried = match way {
                 Way::Up => sums.sent[0],
@@ -452,7 +445,7 @@ fn is_sampled(flow: &FlowId, share: u32) -> bool {
 /// Returns whether a flow lost more than one byte in twenty in this interval, by way.
 fn losses_of(flow: &Flow) -> [u64; 2] {
     [0, 1].map(|way| match (flow.data[way], flow.missing[way]) {
-        (data, _) if data < LOSSES_OF => NONE,
+        (0, _) => NONE,
         (data, missing) => u64::from(u64::from(missing) * 20 > u64::from(data)),
     })
 }
@@ -503,9 +496,9 @@ const BOTH: usize = 0;
 const UP: usize = 1;
 const DOWN: usize = 2;
 const TRIP: usize = 3;
-const LOST: usize = 4;
 /// The delay of both ways by what was heard, and not by what was missed.
-const HEARD: usize = 6;
+const HEARD: usize = 4;
+const LOST: usize = 5;
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_millis(25);
@@ -533,5 +526,3 @@ const PEER_MAX: Duration = Duration::from_secs(60);
 const LOADED: u64 = 5;
 /// The percentage of flows that may lose without a loss of the link's.
 const LOSSY_SHARE: u32 = 40;
-/// Losses are told of as many bytes at least: of fewer than 20 segments one is more than one in 20.
-const LOSSES_OF: u32 = 20 * 1448;

@@ -26,7 +26,7 @@ pub(crate) struct Flow {
     /// least of an interval. The least of this one, and of the last one that found something.
     pub found: Found,
     pub latest: Found,
-    /// Payload of each way, and what of it was missing, over the last [`LOSSES_OVER`] intervals.
+    /// Payload of each way, and what of it was missing, since the last interval.
     pub data: [u32; 2],
     pub missing: [u32; 2],
     /// The last acknowledgement of what went up.
@@ -204,8 +204,7 @@ impl Flow {
         if found.down != u64::MAX || now.since(latest.down_at) >= RECENT {
             (latest.down, latest.down_at) = (found.down, found.down_at);
         }
-        let less = |bytes: u32| bytes - bytes.div_ceil(LOSSES_OVER);
-        (self.data, self.missing) = (self.data.map(less), self.missing.map(less));
+        (self.data, self.missing) = ([0; 2], [0; 2]);
     }
 
     /// Takes the present for what the path is without a queue.
@@ -229,8 +228,6 @@ impl Found {
 /// An answer may be late by a delayed acknowledgement without a queue [rfc9293 §3.8.6.3 allows
 /// 500 ms; systems take 40 to 200].
 const SILENT_MIN: Duration = Duration::from_millis(250);
-/// Losses are told over so many intervals, of which later ones count more.
-const LOSSES_OVER: u32 = 16;
 /// A peer that is silent for longer may be gone.
 const SILENT_MAX: Duration = Duration::from_secs(3);
 /// Delays count for so long.

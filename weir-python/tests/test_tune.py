@@ -322,15 +322,19 @@ class Tune(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             (folder / "policy.toml").write_text(TUNED)
-            (folder / "evening.toml").write_text(EVENING)
+            behind = '[behind]\nrate = "1 Mbit/s"\n[[source]]'
+            (folder / "evening.toml").write_text(EVENING.replace("[[source]]", behind, 1))
+            (folder / "line.csv").write_text("0,9000\n100,8000\n")
             words = [os.environ["WEIR"], "tune", "policy.toml", "--goal", "call.delay.p99 < 50 ms",
-                     "--over", "evening.toml", "--free", "class.*.weight", "--trials", "12",
+                     "--over", "evening.toml", "--traces", "line.csv", "--free", "class.*.weight",
+                     "--goal", "link.behind.p95 < 10 ms", "--trials", "12",
                      "--seeds", "1", "--fresh", "2", "--out", "tuned.toml", "--plot", "front.svg"]
             done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False,
                                   env={**os.environ, "WEIR_PYTHON": sys.executable})
             if importlib.util.find_spec("optuna") and importlib.util.find_spec("tomlkit"):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn("(picked)", done.stdout)
+                self.assertIn("scenario 1 over line.csv, call: ", done.stdout)
                 self.assertIn("# tuned, was", (folder / "tuned.toml").read_text())
                 self.assertIn("call.delay.p99", (folder / "front.svg").read_text())
             else:

@@ -217,6 +217,7 @@ const CALM: Duration = Duration::from_secs(10);
 const SAME: u64 = 100;
 /// Bound: the queue that is drained at once; a longer one is drained no faster.
 const QUEUE_MAX: Duration = Duration::from_secs(2);
+/// A controller that was not asked for so long was blind.
 const SILENT: Duration = Duration::from_millis(500);
 /// For so long senders repair what a full queue or a silence has lost.
 const REPAIRS: Duration = Duration::from_secs(3);
