@@ -261,9 +261,27 @@ impl Engine<'_> {
             }
             self.set_rate(at, id, step.to);
         }
-        if let Some(echo) = echo {
-            self.ask(at, echo);
+        if let Some((echo, echoes)) = echo.zip(self.autorates.echoes.as_mut()) {
+            let question = echoes.question(echo);
+            self.emit(at, question, Content::Nothing);
         }
+    }
+
+    /// Returns whether a packet that has come to its end is an echo, which a reflector answers, or
+    /// the answer, which is taken.
+    pub fn reflects(&mut self, at: Instant, parcel: &Parcel) -> bool {
+        let Some(echoes) = self.autorates.echoes.as_ref().filter(|own| own.owns(parcel)) else {
+            return false;
+        };
+        if parcel.back {
+            self.autorates.echoed(at, parcel.connection as u16);
+            return true;
+        }
+        let (answer, takes) = echoes.answer(parcel);
+        let handle = self.make(answer, Content::Nothing);
+        self.flying += 1;
+        self.events.push(at.after(takes), Event::Answer(handle));
+        true
     }
 
     /// Gives an outlet its rate again after its plan has changed.

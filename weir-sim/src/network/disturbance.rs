@@ -1,4 +1,4 @@
-//! What is wrong with what the controllers of rates see: hosts that forge, and a clock that jumps.
+//! Disturbances of what the controllers of rates see: hosts that forge, and a clock that jumps.
 //!
 //! Laws and experiments set it, and no key of a scenario does. The ends of a connection take no
 //! part in it, so it changes only what is concluded. Invariant: the same packet at the same instant

@@ -6,11 +6,9 @@
 //! link it is timed where it leaves and where the answer arrives. Invariant: the lanes of echoes
 //! follow those of the sources, one there and one back.
 
-use super::engine::{Engine, Event};
 use super::lanes::Lane;
 use super::parcel::Parcel;
 use super::plan::{Network, OutletId};
-use crate::packets::Content;
 use crate::scenario::{Sizes, Source, Spacing, Traffic};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -27,7 +25,7 @@ pub(crate) struct Echoes {
     takes: Vec<Duration>,
     /// The place of the lane there, before that of the way back.
     lane: u32,
-    /// What stands for their source.
+    /// The place of their source, behind those of the scenario and of messages.
     source: u32,
     /// The echoes that wait in the outlet, with their numbers.
     waiting: BTreeMap<Handle, u16>,
@@ -80,36 +78,23 @@ impl Echoes {
     pub fn forget(&mut self, handle: Handle) {
         self.waiting.remove(&handle);
     }
-}
 
-impl Engine<'_> {
-    /// Sends an echo.
-    pub fn ask(&mut self, at: Instant, echo: Echo) {
-        let Some(echoes) = &mut self.autorates.echoes else { return };
-        echoes.sent += 1;
-        let (source, lane) = (echoes.source, echoes.lane);
-        let connection = u32::from(echo.number);
-        let parcel = Parcel { source, lane, connection, length: LENGTH, ..Parcel::default() };
-        self.emit(at, parcel, Content::Nothing);
+    /// Returns the packet of an echo.
+    pub fn question(&mut self, echo: Echo) -> Parcel {
+        self.sent += 1;
+        let (source, lane, connection) = (self.source, self.lane, u32::from(echo.number));
+        Parcel { source, lane, connection, length: LENGTH, ..Parcel::default() }
     }
 
-    /// Returns whether a packet that has come to its end is an echo, which a reflector answers, or
-    /// the answer, which is taken.
-    pub fn reflects(&mut self, at: Instant, parcel: &Parcel) -> bool {
-        let Some(echoes) = &self.autorates.echoes else { return false };
-        if parcel.source != echoes.source {
-            return false;
-        }
-        if parcel.back {
-            self.autorates.echoed(at, parcel.connection as u16);
-            return true;
-        }
-        let takes = echoes.takes[parcel.connection as usize % echoes.takes.len()];
-        let answer = Parcel { lane: echoes.lane + 1, back: true, hop: 0, ..*parcel };
-        let handle = self.make(answer, Content::Nothing);
-        self.flying += 1;
-        self.events.push(at.after(takes), Event::Answer(handle));
-        true
+    /// Returns whether a packet is an echo or an answer.
+    pub fn owns(&self, parcel: &Parcel) -> bool {
+        parcel.source == self.source
+    }
+
+    /// Returns the answer of the reflector that an echo came to, and how long it takes.
+    pub fn answer(&self, parcel: &Parcel) -> (Parcel, Duration) {
+        let takes = self.takes[parcel.connection as usize % self.takes.len()];
+        (Parcel { lane: self.lane + 1, back: true, hop: 0, ..*parcel }, takes)
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Network {
     pub taps: Vec<TapPlan>,
     /// How nodes reserve for flows, if they do.
     pub signalling: Option<Box<Signalling>>,
-    /// What is wrong with what controllers of rates see.
+    /// Disturbances of what controllers of rates see.
     pub disturbance: Disturbance,
 }
 

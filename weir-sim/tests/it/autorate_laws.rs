@@ -202,7 +202,7 @@ fn run(line: &Line) -> (Report, Instant) {
     (report, last)
 }
 
-/// What is over time, in steps, in these milliseconds.
+/// Returns the steps of these milliseconds.
 fn within(steps: &[u64], times: Range<u64>) -> &[u64] {
     // 600 steps of a multiple of 10 ms.
     let step = (END_MS / 600 + 1).next_multiple_of(10);
