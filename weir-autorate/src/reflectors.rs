@@ -119,8 +119,8 @@ impl Reflectors {
         usize::from(number) % self.paths.len()
     }
 
-    /// Returns what reflectors told of late; `places` are the values of the delay of both ways (two)
-    /// and of the round trip.
+    /// Returns what reflectors told of late; `places` are the values of both ways' delay (two), and
+    /// of the round trip.
     pub fn samples(&self, now: Instant, places: [usize; 3]) -> impl Iterator<Item = Sample> {
         let told = move |path: &Path| path.at.is_some_and(|at| now >= at && now.since(at) < RECENT);
         self.paths.iter().enumerate().filter(move |(_, path)| told(path)).map(move |(at, path)| {
