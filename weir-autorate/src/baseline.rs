@@ -1,6 +1,8 @@
 //! A minimum over a window of time that moves: the delay of a path without a queue.
 //!
-//! Two epochs, of which the older is forgotten. A path that is silent forgets nothing.
+//! BBR keeps the least round trip likewise, and empties the queue to measure it anew [bbr3 §5.3.4];
+//! what passes here is others' traffic, so the window is longer. Two epochs, of which the older is
+//! forgotten. A path that is silent forgets nothing.
 
 use crate::saved::saved;
 use weir_core::units::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! A sender's clock, read from TCP's timestamps: how much longer than at best a segment was on its
 //! way, without knowing when it was sent.
 //!
-//! [RFC 7323 §5.4] The clock has a tick of 1 ms to 1 s, which no packet names. It is learned within
+//! [rfc7323 §5.4] The clock has a tick of 1 ms to 1 s, which no packet names. It is learned within
 //! [`LEARN`] from the usual ones. A clock that runs otherwise gives wrong delays; the caller bounds
 //! them by the round trip, which needs no clock of others.
 

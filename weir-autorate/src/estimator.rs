@@ -230,7 +230,7 @@ impl Estimator {
         self.collect(now);
         self.ask_reflectors(now);
         bound_weights(&mut self.samples);
-        let found = [BOTH, UP, DOWN, TRIP].map(|question| self.quantile(question, SHARE));
+        let found = [BOTH, UP, DOWN, TRIP, HEARD].map(|question| self.quantile(question, SHARE));
         let (both, down) = (found[BOTH], found[DOWN]);
         let last = &mut self.past[((self.turn - 1) % PAST as u64) as usize];
         (last.both, last.down) = (both, down);
@@ -300,7 +300,7 @@ impl Estimator {
         self.reflectors.tell = false;
         if !is_told {
             let flows = self.samples.len();
-            self.samples.extend(self.reflectors.samples(now, [BOTH, TRIP]));
+            self.samples.extend(self.reflectors.samples(now, [BOTH, HEARD, TRIP]));
             self.reflectors.tell = self.samples.len() > flows;
         }
     }
@@ -312,7 +312,7 @@ impl Estimator {
         now: Instant,
         way: Way,
         is_limited: bool,
-        found: &[Option<u64>; 4],
+        found: &[Option<u64>; 5],
     ) -> Measure {
         let this = way as usize;
         let flows = self.samples.iter().filter(|sample| sample.values[BOTH] != NONE).count();
@@ -392,13 +392,14 @@ impl Estimator {
 
     /// Returns the delay in one way: by the senders' clocks if enough flows have one, or that of
     /// both ways if this one carries its share.
-    fn delay(&self, way: Way, sums: &Sums, found: &[Option<u64>; 4]) -> Option<u64> {
+    fn delay(&self, way: Way, sums: &Sums, found: &[Option<u64>; 5]) -> Option<u64> {
         let question = if way == Way::Up { UP } else { DOWN };
         let all = weight(&self.samples, BOTH).max(weight(&self.samples, DOWN));
         if weight(&self.samples, question) * 4 >= all {
             return found[question];
         }
-        let both = found[BOTH]?;
+        // What is missed was sent up: while others arrive, their way down is no reason.
+        let both = if way == Way::Up { found[BOTH] } else { found[HEARD] }?;
         let load = |way: Way| {
             let carried = match way {
                 Way::Up => sums.sent[0],
@@ -464,6 +465,7 @@ fn sample_of(flow: &Flow, now: Instant, losses: [u64; 2]) -> Option<Sample> {
     if let Some(late) = flow.overdue(now) {
         add_overdue(&mut values, late.as_nanos());
     }
+    values[HEARD] = values[BOTH];
     if let Some(silent) = flow.silence(now) {
         let more = |value: u64| if value == NONE { 0 } else { value }.max(silent.as_nanos());
         (values[BOTH], values[UP]) = (more(values[BOTH]), more(values[UP]));
@@ -494,7 +496,9 @@ const BOTH: usize = 0;
 const UP: usize = 1;
 const DOWN: usize = 2;
 const TRIP: usize = 3;
-const LOST: usize = 4;
+/// The delay of both ways by what was heard, and not by what was missed.
+const HEARD: usize = 4;
+const LOST: usize = 5;
 
 /// The length of an interval.
 pub const INTERVAL: Duration = Duration::from_millis(25);

@@ -22,7 +22,8 @@ pub(crate) struct Flow {
     /// The round trips of probes of each way: behind the modem, and towards the hosts.
     pub rounds: [Round; 2],
     clock: SenderClock,
-    /// The least of this interval, and of the last one that found something.
+    /// [rfc8289 §5] One packet that did not wait shows that no queue stands: so the delay is the
+    /// least of an interval. The least of this one, and of the last one that found something.
     pub found: Found,
     pub latest: Found,
     /// Payload of each way, and what of it was missing, since the last interval.
@@ -176,7 +177,7 @@ impl Flow {
     }
 
     /// Returns by how much an acknowledgement is overdue that cannot be a delayed one: at least
-    /// every second segment is acknowledged at once [RFC 9293 §3.8.6.3].
+    /// every second segment is acknowledged at once [rfc9293 §3.8.6.3].
     pub fn overdue(&self, now: Instant) -> Option<Duration> {
         let round = &self.rounds[Way::Up as usize];
         let (left, base) = (round.awaited()[1]?, round.base.value()?);
@@ -224,7 +225,7 @@ impl Found {
     }
 }
 
-/// An answer may be late by a delayed acknowledgement without a queue [RFC 9293 §3.8.6.3 allows
+/// An answer may be late by a delayed acknowledgement without a queue [rfc9293 §3.8.6.3 allows
 /// 500 ms; systems take 40 to 200].
 const SILENT_MIN: Duration = Duration::from_millis(250);
 /// A peer that is silent for longer may be gone.

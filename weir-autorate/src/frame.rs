@@ -1,7 +1,7 @@
 //! The fields of a frame that say something about delay, read without trust.
 //!
-//! TCP's sequence and acknowledgement numbers, its timestamps [RFC 7323 §3], and the spin bit of
-//! QUIC [RFC 9000 §17.4]. What cannot be read is [`Segment::Other`], which is only counted.
+//! TCP's sequence and acknowledgement numbers, its timestamps [rfc7323 §3], and the spin bit of
+//! QUIC [rfc9000 §17.4]. What cannot be read is [`Segment::Other`], which is only counted.
 
 use weir_core::packet::{Addresses, EtherType, Fragment, Headers, Protocol, TcpFlags};
 
@@ -188,7 +188,7 @@ fn stamp_of(bytes: &[u8]) -> Option<Stamp> {
     Some(Stamp { value: be32(bytes.get(..4)?), echo: be32(bytes.get(4..8)?) })
 }
 
-/// [RFC 9000 §17.3.1] A short header begins with the bits 01; the spin bit follows them.
+/// [rfc9000 §17.3.1] A short header begins with the bits 01; the spin bit follows them.
 fn quic(headers: &Headers, packet: &[u8]) -> Option<Segment> {
     let ports = headers.ports?;
     if ports.source != QUIC_PORT && ports.destination != QUIC_PORT {

@@ -62,8 +62,9 @@ pub(crate) fn quantile(
 
 /// The value of a flow that says nothing.
 pub(crate) const NONE: u64 = u64::MAX;
-/// The values: delay in both ways together, in each, round trip, losses in each.
-pub(crate) const QUESTIONS: usize = 6;
+/// The values: delay in both ways together, in each, round trip, the delay of both ways without
+/// what is missed, losses in each.
+pub(crate) const QUESTIONS: usize = 7;
 /// The weight of a flow whose least delay is well known, and the most of a host or a peer.
 pub(crate) const WEIGHT_MAX: u32 = 256;
 /// The percentage of the weight below the result.

@@ -119,13 +119,14 @@ impl Reflectors {
         usize::from(number) % self.paths.len()
     }
 
-    /// Returns what reflectors told of late; `places` are the values of both ways' delay and of the
-    /// round trip.
-    pub fn samples(&self, now: Instant, places: [usize; 2]) -> impl Iterator<Item = Sample> {
+    /// Returns what reflectors told of late; `places` are the values of both ways' delay (two), and
+    /// of the round trip.
+    pub fn samples(&self, now: Instant, places: [usize; 3]) -> impl Iterator<Item = Sample> {
         let told = move |path: &Path| path.at.is_some_and(|at| now >= at && now.since(at) < RECENT);
         self.paths.iter().enumerate().filter(move |(_, path)| told(path)).map(move |(at, path)| {
             let mut values = [NONE; QUESTIONS];
-            (values[places[0]], values[places[1]]) = (path.delay, path.trip);
+            let [both, heard, trip] = places;
+            (values[both], values[heard], values[trip]) = (path.delay, path.delay, path.trip);
             // No host or peer that passes has one of these numbers by more than chance.
             let name = u32::MAX - at as u32;
             Sample { host: name, peer: name, weight: WEIGHT_MAX / 4, values }
@@ -196,7 +197,7 @@ mod tests {
         reflectors.receive(at(0), echo.number);
         reflectors.leave(at(0), echo.number);
         reflectors.leave(at(20), echo.number);
-        let told = |reflectors: &Reflectors| reflectors.samples(at(40), [0, 3]).count();
+        let told = |reflectors: &Reflectors| reflectors.samples(at(40), [0, 4, 3]).count();
         reflectors.receive(at(30), echo.number.wrapping_add(1));
         reflectors.receive(at(30), echo.number.wrapping_sub(64));
         assert_eq!(told(&reflectors), 0, "nothing of this number is under way");
@@ -204,9 +205,9 @@ mod tests {
         reflectors.receive(at(90), echo.number);
         assert_eq!(told(&reflectors), 1);
         assert_eq!(
-            reflectors.samples(at(40), [0, 3]).next().map(|one| one.values[3]),
+            reflectors.samples(at(40), [0, 4, 3]).next().map(|one| one.values[3]),
             Some(40_000_000)
         );
-        assert_eq!(reflectors.samples(at(400), [0, 3]).count(), 0, "it is too old");
+        assert_eq!(reflectors.samples(at(400), [0, 4, 3]).count(), 0, "it is too old");
     }
 }

@@ -117,7 +117,7 @@ impl Round {
     }
 
     /// Notes that `segment` was sent again: its acknowledgement may be that of either [Karn's rule,
-    /// RFC 6298 §3].
+    /// rfc6298 §3].
     #[inline]
     pub fn spoil(&mut self, segment: &TcpSegment) {
         let end = segment.seq.wrapping_add(segment.payload);
@@ -218,7 +218,7 @@ impl Seen {
         }
     }
 
-    /// Returns whether a segment was sent before. [RFC 9293 §3.8.4] A probe of a silent peer
+    /// Returns whether a segment was sent before. [rfc9293 §3.8.4] A probe of a silent peer
     /// repeats one byte and is no retransmission.
     fn is_again(&self, tcp: &TcpSegment) -> bool {
         let end = tcp.seq.wrapping_add(tcp.payload);

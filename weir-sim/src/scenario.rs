@@ -16,7 +16,7 @@ use weir_core::packet::Headers;
 use weir_core::units::{Bytes, Duration, Instant, Rate, Share};
 use weir_policy::policy::Demand;
 use weir_tcp::{AckPolicy, Config, Retries};
-use weir_trace::capacity::Capacity;
+use weir_trace::capacity::{self, Capacity, CapacityError, End};
 
 pub use weir_tcp::{Congestion, EcnMode, InitialWindow, Profile, SlowStart};
 
@@ -72,6 +72,14 @@ impl Scenario {
         let behind = outlets.filter_map(|outlet| outlet.behind.as_mut()).chain(&mut other.behind);
         let count = behind.map(|behind| behind.capacity = capacity.clone()).count();
         (count > 0).then_some(other)
+    }
+
+    /// As [`Scenario::with_capacity`], with the capacity of a trace, which begins again at its end.
+    ///
+    /// # Errors
+    /// When the bytes are no trace.
+    pub fn with_trace(&self, bytes: &[u8]) -> Result<Option<Self>, CapacityError> {
+        capacity::parse(bytes, End::Loop).map(|capacity| self.with_capacity(&capacity))
     }
 
     /// Returns the scenario with the seeds of its links mixed with its own: another seed draws

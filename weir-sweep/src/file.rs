@@ -88,6 +88,7 @@ fn spec(read: &Text, path: &Path, read_file: ReadFile<'_>) -> Result<Spec, Strin
         metrics: read.metrics.clone(),
         seed: read.seed,
         policy: None,
+        trace: None,
     };
     // A sweep that is too large is refused before its files are read.
     spec.runs()?;

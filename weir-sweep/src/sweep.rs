@@ -41,6 +41,10 @@ pub struct Spec {
     /// A policy in place of the scenario's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Instead>,
+    /// A file of rates over time, relative to the scenario, in place of the capacity of every
+    /// bottleneck.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathBuf>,
 }
 
 /// A policy that a scenario runs with in place of its own.
@@ -173,6 +177,9 @@ impl Spec {
         let named = |path: &Path| {
             read_file(path).map_err(|error: io::Error| format!("{}: {error}", path.display()))
         };
+        if let Some(trace) = &self.trace {
+            named(trace).map_err(|why| format!("cannot read {why}"))?;
+        }
         let base = self.edited(self.name.as_deref())?;
         let axes = &self.design.axes;
         // A value may name a file; one axis is varied at a time, and the others have their first.
@@ -366,6 +373,7 @@ impl Sweep {
         let edited = self.edited(point)?;
         let read = |path: &Path| held(&self.spec.files, path);
         let Outcome { plan, mut findings, mut sources } = parse(name, &edited, &read);
+        let plan = plan.map(|plan| self.over_trace(plan, shown(name))).transpose()?;
         let least = if plan.is_some() { Severity::Warning } else { Severity::Error };
         findings.retain(|finding| finding.severity >= least);
         edited.lines(shown(name)).restore(&mut findings, &mut sources);
@@ -375,6 +383,21 @@ impl Sweep {
             Some(scenario) => Ok((scenario, self.at(point) + &told)),
             None => Err(self.at(point) + &told),
         }
+    }
+
+    /// Returns a scenario with the trace in place of the capacity of its bottlenecks.
+    fn over_trace(&self, scenario: Scenario, name: &str) -> Result<Scenario, String> {
+        let Some(trace) = &self.spec.trace else { return Ok(scenario) };
+        let bytes = held(&self.spec.files, trace).map_err(|error| error.to_string())?;
+        let with = scenario.with_trace(&bytes);
+        let with = with.map_err(|error| format!("{}: {error}", trace.display()))?;
+        with.ok_or_else(|| {
+            format!(
+                "{name} has no bottleneck for the trace {}; write `[behind]` there, or leave the \
+                 traces out",
+                trace.display()
+            )
+        })
     }
 
     /// Says which values a point has, above what was found with them.

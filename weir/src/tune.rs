@@ -39,6 +39,10 @@ pub struct Tune {
     /// what `weir infer` finds in them.
     #[arg(long, value_name = "FILE,...", required = true, value_delimiter = ',')]
     over: Vec<PathBuf>,
+    /// Run each scenario with each of these traces in place of the capacity behind its link; of a
+    /// folder all files, except notes (.md). The policy's own promises keep their scenarios.
+    #[arg(long, value_name = "FILE|FOLDER,...", value_delimiter = ',')]
+    traces: Vec<PathBuf>,
     /// Which values may change, such as `class.*.rate,queue.limit`; by default all numbers and
     /// quantities of classes.
     #[arg(long, value_name = "KEY,...", value_delimiter = ',')]
@@ -98,9 +102,10 @@ impl Tune {
     fn search(&self, output: &Output) -> Result<Exit, String> {
         let named = self.named();
         let inputs: Vec<_> = std::iter::once(&self.policy).chain(&self.over).collect();
-        let inputs: Vec<_> = inputs.into_iter().chain(&named).map(PathBuf::as_path).collect();
+        let inputs = inputs.into_iter().chain(&named).chain(&self.traces);
+        let inputs: Vec<_> = inputs.map(PathBuf::as_path).collect();
         whole_file::distinct(&[("--out", &self.out), ("--plot", &self.plot)], &inputs)?;
-        for input in std::iter::once(&self.policy).chain(&self.over) {
+        for input in std::iter::once(&self.policy).chain(&self.over).chain(&self.traces) {
             let cannot = |error| whole_file::cannot("read", &input.display().to_string(), &error);
             std::fs::File::open(input).map_err(cannot)?;
         }
@@ -184,8 +189,9 @@ impl Tune {
         let counts = [("trials", self.trials), ("seeds", self.seeds), ("fresh", self.fresh)];
         counts.iter().for_each(|(option, count)| add(option, &count.to_string()));
         add("seed", &self.seed.to_string());
-        for scenario in &self.over {
-            words.extend(["--over".into(), scenario.clone().into()]);
+        let files = self.over.iter().map(|scenario| ("--over", scenario));
+        for (option, file) in files.chain(self.traces.iter().map(|trace| ("--traces", trace))) {
+            words.extend([option.into(), file.clone().into()]);
         }
         words.push("--json".into());
         words

@@ -456,6 +456,7 @@ const LAWS: &[(&str, &str, &[&str])] = &[
     ("WEIR_LAWS=10000", "weir-link", &["bridge::laws::"]),
     ("WEIR_BOUNDS=10000", "weir-sim", &["bounds::"]),
     ("WEIR_EFFECTIVE=10000", "weir-sim", &["effective::"]),
+    ("WEIR_LAWS=10000", "weir-sim", &["autorate_laws::"]),
     ("WEIR_AUTORATE_TRACES=10000", "weir-autorate", &["laws::", "hardships::"]),
 ];
 

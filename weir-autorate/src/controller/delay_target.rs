@@ -54,7 +54,12 @@ impl Controller for DelayTarget {
         if measure.at < self.at {
             *self = Self::default();
         }
+        // What is repeated after a silence was lost in it; during one nothing is decided here.
+        let is_silent = measure.delay.is_none() || measure.at.since(self.at) > SILENT;
         self.at = measure.at;
+        if is_silent {
+            self.late_at = self.at;
+        }
         let Some(delay) = measure.delay else { return keep };
         self.note(limits, rate, delay);
         if self.is_path(limits, rate, measure) {
@@ -115,7 +120,7 @@ impl DelayTarget {
     /// Returns whether frames are lost where no queue stands: by a policer. A queue that was full
     /// is followed by repeats, too.
     fn is_policed(&self, measure: &Measure) -> bool {
-        measure.is_lossy && measure.is_limited && measure.at.since(self.late_at) > STANDS
+        measure.is_lossy && measure.is_limited && measure.at.since(self.late_at) > REPAIRS
     }
 
     /// Lowers the rate for losses: once, until it is known what that did.
@@ -212,6 +217,10 @@ const CALM: Duration = Duration::from_secs(10);
 const SAME: u64 = 100;
 /// Bound: the queue that is drained at once; a longer one is drained no faster.
 const QUEUE_MAX: Duration = Duration::from_secs(2);
+/// A controller that was not asked for so long was blind.
+const SILENT: Duration = Duration::from_millis(500);
+/// For so long senders repair what a full queue or a silence has lost.
+const REPAIRS: Duration = Duration::from_secs(3);
 const EFFECT_MAX: Duration = Duration::from_millis(500);
 /// How long a delay stands before it can be that of a path.
 const STANDS: Duration = Duration::from_millis(1_000);

@@ -31,6 +31,8 @@ def main() -> int:
     tunes.add_argument("--keep", action="append", default=[], metavar="CONDITION")
     tunes.add_argument("--over", action="append", required=True, type=Path, metavar="SCENARIO",
                        help="a scenario, which runs with this policy")
+    tunes.add_argument("--traces", action="append", default=[], type=Path, metavar="FILE|FOLDER",
+                       help="rates over time, each in place of the scenarios' capacities")
     tunes.add_argument("--free", action="append", default=[], metavar="KEY",
                        help="which values may change, such as `class.*.rate`")
     tunes.add_argument("--trials", type=int, default=100)
@@ -72,7 +74,7 @@ def tune(given: argparse.Namespace) -> int:
 
     found = search(
         given.policy, given.goal, given.over, given.keep, free=given.free, trials=given.trials,
-        seeds=given.seeds, fresh=given.fresh, seed=given.seed,
+        traces=given.traces, seeds=given.seeds, fresh=given.fresh, seed=given.seed,
     )
     print(json.dumps(found.to_dict()) if given.json else f"{found}\n\n{found.policy}")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import Any, Protocol, Union
+from typing import Any, Protocol, Sequence, Union
 
 from . import _weir
 
@@ -33,6 +33,22 @@ def text_of(given: Given) -> str:
         return given.to_toml()
     kind = type(given).__name__
     raise TypeError(f"a text, a pathlib.Path, a Policy or a Scenario is wanted, and not {kind}")
+
+
+def traces_of(given: Sequence[PathLike]) -> list[str]:
+    """Returns the files of traces, and of a folder all in the order of their names, except hidden
+    ones and notes (`.md`)."""
+    files: list[str] = []
+    for each in map(Path, given):
+        if not each.is_dir():
+            files.append(os.path.abspath(each))
+            continue
+        own = sorted(file for file in each.iterdir() if file.is_file()
+                     and not file.name.startswith(".") and file.suffix != ".md")
+        if not own:
+            raise ValueError(f"{each}: the folder has no file")
+        files += [os.path.abspath(file) for file in own]
+    return files
 
 
 def folder_of(given: Given, folder: PathLike | None) -> PathLike:

@@ -49,7 +49,7 @@ def conditions_of(table: Mapping[str, Any]) -> tuple[list[Condition], list[Mappi
             condition = Condition.of(row["that"])
         except ValueError:
             condition = None
-        if condition is None or not condition.guard:
+        if condition is None or not condition.steers:
             others.append(row)
         else:
             condition.under = row["under"]

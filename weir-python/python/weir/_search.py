@@ -8,7 +8,7 @@ import os
 import statistics
 import struct
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Container, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -103,8 +103,19 @@ class Stage:
     """What the policy's promises call it."""
     name: str | None = None
     """The name of its file."""
+    trace: str | None = None
+    """A file of rates over time, in place of the capacity of its bottlenecks."""
+    number: int = 0
+    """Which of the scenarios it is, from 1."""
     places: Sequence[str] = ("",)
     """What stands before the names of the policy's classes in metrics."""
+
+
+    @property
+    def label(self) -> str:
+        """Returns what it is called in words."""
+        over = "" if self.trace is None else f" over {os.path.basename(self.trace)}"
+        return f"scenario {self.number}{over}"
 
 
 class Search:
@@ -135,12 +146,19 @@ class Search:
         self.conditions = [Condition.of(text) for text in (*wanted, *keep)]
         for text, _, name in over:
             table_of(text, "scenario", name)
-        self.scenarios = [Stage(text, folder, name=name) for text, folder, name in over]
+        self.scenarios = [Stage(text, folder, name=name, number=number)
+                          for number, (text, folder, name) in enumerate(over, 1)]
         self.promises: list[Mapping[str, Any]] = []
         self.folder: PathLike = ""
         self.engine, self.runs = engine, 0
         self.tried: list[Candidate] = []
         self.known: dict[tuple[str, ...], Candidate] = {}
+
+    def spread(self, traces: Sequence[str]) -> None:
+        """Has each scenario run with each of these traces instead of its own capacity."""
+        if traces:
+            self.scenarios = [replace(stage, trace=trace)
+                              for stage in self.scenarios for trace in traces]
 
     def promise(self, folder: PathLike, place: PathLike) -> None:
         """Makes the policy's own promises conditions, each under its scenario; `place` is for the
@@ -154,12 +172,13 @@ class Search:
             text, beside = texts[name]
             scenario = table_of(text, "scenario", str(file))
             known = [row for row in self.scenarios
-                     if row.under is None and table_of(row.text, "scenario") == scenario
+                     if row.under is None and row.trace is None and table_of(row.text, "scenario") == scenario
                      and Path(row.folder).resolve() == Path(beside).resolve()]
             if known:
                 known[0].under = name
             else:
-                stage = Stage(text, beside, goals=False, under=name, name=str(file))
+                stage = Stage(text, beside, goals=False, under=name, name=str(file),
+                              number=self.scenarios[-1].number + 1)
                 self.scenarios.append(stage)
 
     def best(self, without: Container[int] = ()) -> Candidate:
@@ -316,6 +335,8 @@ class Search:
         }
         if stage.name is not None:
             spec["name"] = stage.name
+        if stage.trace is not None:
+            spec["trace"] = stage.trace
         return _weir.SweepRuns(json.dumps(spec), stage.folder)
 
     def place(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Sequence, Union
 from . import _weir
 from ._captured import scenario_of
 from ._engines import Engine
-from ._given import Given, file_of, folder_of, listed, refused, text_of
+from ._given import Given, file_of, folder_of, listed, refused, text_of, traces_of
 from ._knobs import knobs_of, library, written
 from ._search import PROOFS, Candidate, Search
 from ._sweep import Bar, engine_of
@@ -133,6 +133,7 @@ def tune(
     free: str | Sequence[str] = (),
     base_dir: PathLike | Sequence[PathLike] | None = None,
     policy_dir: PathLike | None = None,
+    traces: PathLike | Sequence[PathLike] = (),
     trials: int = 100,
     seeds: int = 3,
     fresh: int = 20,
@@ -150,7 +151,9 @@ def tune(
     condition, such as `voice.delay.p99 < 10 ms`, or an objective, such as `max bulk.rate`, which is
     a mean over all runs; without an objective the policy changes as little as can be. `keep` are
     further conditions, and so are the policy's own promises, each under its scenario, which is found
-    relative to `policy_dir`, by default the folder of the policy's file. A condition holds if it does in every run; the search wants `spare` of the
+    relative to `policy_dir`, by default the folder of the policy's file. With `traces`, files of rates
+    over time or folders of them, each scenario of `over` runs with each of them in place of the
+    capacity of its bottlenecks; promises have their scenarios as they are written. A condition holds if it does in every run; the search wants `spare` of the
     limit besides, or more where other seeds show to be worse. `free` are patterns of keys that may
     change, such as `class.*.rate`; by default all numbers and quantities of classes. Each trial runs
     all scenarios with `seeds` seeds, and the pick is proved with `fresh` others.
@@ -175,6 +178,7 @@ def tune(
                      for each, folder in zip(over, folders)]
         folder, file, policy = folder_of(policy, policy_dir), file_of(policy), text_of(policy)
         search = Search(policy, goals, keep, scenarios, engine_of(engine, None, None))
+        search.spread(traces_of(listed(traces)))
         search.file = file or os.path.join(folder, "policy.toml")
         if "link" not in search.table:
             raise ValueError("the policy has no [link]; a deployment is no policy, but names some")

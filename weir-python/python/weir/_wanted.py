@@ -23,7 +23,7 @@ REFUSED = -1e15
 def kind_of(metric: str) -> str:
     """Returns the kind of a metric, by the end of its name."""
     end = metric.rpartition(".")[2]
-    if ".delay." in metric:
+    if ".delay." in metric or ".behind.p" in metric:
         return "delay"
     if end in ("rate", "goodput"):
         return "rate"
@@ -41,6 +41,11 @@ class Condition:
     unit: str
     under: str | None = None
     """The scenario of the policy's promise that it is; None for a goal, which is over all."""
+
+    @property
+    def steers(self) -> bool:
+        """Whether the search measures it as promises do: a class, or what is behind the link."""
+        return self.guard or self.metric.startswith("link.behind.")
 
     @property
     def guard(self) -> bool:

@@ -89,7 +89,7 @@ def classes(search: Search, before: Candidate, after: Candidate) -> tuple[list[s
     policies = [_weir.write_toml(json.dumps(search.policy_of(row))) for row in (before, after)]
     bounds = [_weir.bounds(policy) for policy in policies]
     names = [row["class"] for row in bounds[1]]
-    for number, stage in enumerate(search.scenarios):
+    for stage in search.scenarios:
         for place in stage.places:
             heads = [f"{place}{name}" for name in names]
             metrics = [f"{head}.{end}" for head in heads for end in ("rate", "delay.p99", "loss")]
@@ -103,10 +103,10 @@ def classes(search: Search, before: Candidate, after: Candidate) -> tuple[list[s
                     change = (rate or 0.0) / max(1.0, old_rate or 0.0) - 1
                     delays = "" if old_delay is None or delay is None else \
                         f", p99 {old_delay * 1e3:.1f} to {delay * 1e3:.1f} ms"
-                    lines.append(f"scenario {number + 1}, {head}: {100 * change:+.1f} % bytes{delays}")
+                    lines.append(f"{stage.label}, {head}: {100 * change:+.1f} % bytes{delays}")
                 if loss is not None and loss > LOSS_MAX:
                     warnings.append(f"Warning: `{head}` loses {100 * loss:.1f} % of what it sent, "
-                                    f"{100 * (old_loss or 0.0):.1f} % before (scenario {number + 1}).")
+                                    f"{100 * (old_loss or 0.0):.1f} % before ({stage.label}).")
     for old, new in zip(*bounds):
         if old["at_least_bps"] != new["at_least_bps"] and new["at_least_bps"]:
             lines.append(f"{old['class']} always gets {new['at_least_bps'] / 1e6:.3f} Mbit/s, "

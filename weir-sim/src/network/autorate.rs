@@ -6,14 +6,19 @@
 //! between its arrival at the node and its departure there.
 
 use super::control::{AutorateReport, Control};
+use super::disturbance::Disturbance;
+use super::echoes::Echoes;
 use super::engine::{Engine, Event};
+use super::lanes::Lane;
 use super::parcel::Parcel;
 use super::plan::{Network, OutletId};
 use crate::packets::Content;
 use crate::scenario::Source;
 use std::collections::BTreeMap;
 use weir_autorate::controller::CONTROLLERS;
-use weir_autorate::{Autorate, FlowId, Frame, Segment, Shaper, Stamp, TcpSegment, Ticket, Way};
+use weir_autorate::{
+    Autorate, FlowId, Frame, INTERVAL, Segment, Shaper, Stamp, TcpSegment, Ticket, Way,
+};
 use weir_core::ids::Handle;
 use weir_core::units::{Duration, Instant, Rate};
 use weir_tcp::Flags;
@@ -25,6 +30,9 @@ pub(crate) struct Autorates {
     /// The outlets by way.
     outlets: [Option<OutletId>; 2],
     tickets: BTreeMap<Handle, Ticket>,
+    disturbance: Disturbance,
+    /// The reflectors behind the outlet of the upload, if it has any.
+    pub echoes: Option<Echoes>,
     shapers: [Shaper; 2],
     /// The outlets that follow a capacity.
     following: Vec<OutletId>,
@@ -54,9 +62,15 @@ pub(crate) struct Offered<'a> {
 }
 
 impl Autorates {
-    /// Those of a network; `step` is the width of the steps of reports.
-    pub fn new(network: &Network, step: Duration) -> Self {
-        let mut new = Self { step, ..Self::default() };
+    /// Those of a network with so many sources, to whose lanes those of echoes are added; `step` is
+    /// the width of the steps of reports.
+    pub fn new(
+        network: &Network,
+        step: Duration,
+        (sources, lanes): (usize, &mut Vec<Lane>),
+    ) -> Self {
+        let disturbance = network.disturbance.clone();
+        let mut new = Self { step, disturbance, ..Self::default() };
         let mut plans = [None; 2];
         let mut nominal = [0; 2];
         for id in (0..2 * network.links.len() as u32).map(OutletId) {
@@ -80,7 +94,11 @@ impl Autorates {
             }
         }
         if plans.iter().any(Option::is_some) {
-            new.control = Some(Autorate::new(plans, nominal, Instant::ZERO));
+            let start = new.disturbance.stamp(Instant::ZERO);
+            let up = new.outlets[Way::Up as usize];
+            new.echoes = up.and_then(|up| Echoes::new(network, up, sources, lanes));
+            let count = new.echoes.as_ref().map_or(0, Echoes::count);
+            new.control = Some(Autorate::with_reflectors(plans, nominal, (start, count)));
         }
         new
     }
@@ -107,15 +125,19 @@ impl Autorates {
         if self.control.is_none() {
             return;
         }
+        if let Some(echoes) = &mut self.echoes {
+            echoes.arrived(id, handle, parcel);
+        }
         let Some(way) = self.way(id, before) else { return };
         let Some(ends) = source.and_then(|source| source.ends) else { return };
         let upward = (way == Way::Up) != parcel.back;
         let (host, peer) = if upward { (ends.from.0, ends.to.0) } else { (ends.to.0, ends.from.0) };
         let key = (u64::from(parcel.source) + 1) << 32 | u64::from(parcel.connection);
         let flow = FlowId { key, host: host + 1, peer: peer + 1 };
-        let frame = Frame { flow, len: parcel.length, segment: segment(content) };
+        let segment = self.disturbance.lie(at, parcel.source, segment(content));
+        let frame = Frame { flow, len: parcel.length, segment };
         let control = self.control.as_mut().expect("it was there");
-        if let Some(ticket) = control.arrive(at, way, &frame) {
+        if let Some(ticket) = control.arrive(self.disturbance.stamp(at), way, &frame) {
             self.tickets.insert(handle, ticket);
         }
     }
@@ -123,8 +145,12 @@ impl Autorates {
     /// A packet of `length` left the outlet `id`.
     pub fn left(&mut self, at: Instant, id: OutletId, (handle, length): (Handle, u32)) {
         let Some(control) = &mut self.control else { return };
+        let stamp = self.disturbance.stamp(at);
         if let Some(ticket) = self.tickets.remove(&handle) {
-            control.leave(at, ticket);
+            control.leave(stamp, ticket);
+        }
+        if let Some(echoes) = &mut self.echoes {
+            echoes.left(stamp, handle, control);
         }
         if let Some(way) = self.outlets.iter().position(|&own| own == Some(id)) {
             self.shapers[way].sent += u64::from(length);
@@ -143,6 +169,16 @@ impl Autorates {
         if !self.tickets.is_empty() {
             self.tickets.remove(&handle);
         }
+        if let Some(echoes) = &mut self.echoes {
+            echoes.forget(handle);
+        }
+    }
+
+    /// The answer to an echo arrived.
+    pub fn echoed(&mut self, at: Instant, number: u16) {
+        if let Some(control) = &mut self.control {
+            control.echoed(self.disturbance.stamp(at), number);
+        }
     }
 
     /// The rate that an outlet has by control.
@@ -158,6 +194,7 @@ impl Autorates {
             controller: row.controller,
             changes: row.changes.saturating_sub(1),
             reasons: row.reasons.clone(),
+            echoes: self.echoes.as_ref().filter(|own| own.outlet == id).map_or(0, |own| own.sent),
             rate_bps: row.rates.clone(),
         })
     }
@@ -174,8 +211,8 @@ impl Autorates {
 impl Engine<'_> {
     /// Sets the rates at the start, and plans what follows.
     pub fn begin_autorates(&mut self) {
-        if let Some(control) = &self.autorates.control {
-            self.events.push(control.due(), Event::Interval);
+        if self.autorates.control.is_some() {
+            self.events.push(Instant::ZERO.after(INTERVAL), Event::Interval);
             for way in Way::ALL {
                 let rate = self.autorates.control.as_ref().and_then(|control| control.rate(way));
                 let id = self.autorates.outlets[way as usize];
@@ -214,8 +251,9 @@ impl Engine<'_> {
         }
         let shapers = std::mem::take(&mut self.autorates.shapers);
         let Some(control) = &mut self.autorates.control else { return };
-        let steps = control.end_interval(at, &shapers);
-        self.events.push(control.due(), Event::Interval);
+        let steps = control.end_interval(self.autorates.disturbance.stamp(at), &shapers);
+        let echo = control.echo();
+        self.events.push(at.after(INTERVAL), Event::Interval);
         for step in steps.into_iter().flatten() {
             let Some(id) = outlets[step.way as usize] else { continue };
             if let Some(row) = self.autorates.rows.get_mut(&id) {
@@ -223,6 +261,27 @@ impl Engine<'_> {
             }
             self.set_rate(at, id, step.to);
         }
+        if let Some((echo, echoes)) = echo.zip(self.autorates.echoes.as_mut()) {
+            let question = echoes.question(echo);
+            self.emit(at, question, Content::Nothing);
+        }
+    }
+
+    /// Returns whether a packet that has come to its end is an echo, which a reflector answers, or
+    /// the answer, which is taken.
+    pub fn reflects(&mut self, at: Instant, parcel: &Parcel) -> bool {
+        let Some(echoes) = self.autorates.echoes.as_ref().filter(|own| own.owns(parcel)) else {
+            return false;
+        };
+        if parcel.back {
+            self.autorates.echoed(at, parcel.connection as u16);
+            return true;
+        }
+        let (answer, takes) = echoes.answer(parcel);
+        let handle = self.make(answer, Content::Nothing);
+        self.flying += 1;
+        self.events.push(at.after(takes), Event::Answer(handle));
+        true
     }
 
     /// Gives an outlet its rate again after its plan has changed.

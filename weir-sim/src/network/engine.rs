@@ -9,6 +9,7 @@
 
 use super::autorate::{Autorates, Offered};
 use super::cpu::Processor;
+use super::echoes;
 use super::fragments::{Arrived, CONGESTED, Reassembly, cut};
 use super::lanes::{Lane, UDP_HEADER, lanes};
 use super::outlet::Outlet;
@@ -106,8 +107,8 @@ pub(crate) struct Engine<'a> {
     rest_told: bool,
     /// The signalling, while it does not act.
     pub signals: Option<Box<Signals<'a>>>,
-    /// Stands for messages, which no source of the scenario sends.
-    messages: Source,
+    /// Stand for messages and for echoes, which no source of the scenario sends.
+    unnamed: [Source; 2],
     pub autorates: Autorates,
 }
 
@@ -118,19 +119,21 @@ impl<'a> Engine<'a> {
         }
         check_names(&scenario.sources)?;
         let window = Interval::reported(scenario.warmup, scenario.duration);
+        let (mut lanes, count) = (lanes(scenario, network)?, scenario.sources.len());
+        let autorates = Autorates::new(network, step_of(window.end), (count, &mut lanes));
         let mut engine = Self {
             scenario,
             network,
             outlets: Vec::with_capacity(2 * network.links.len()),
             classifiers: Vec::with_capacity(2 * network.links.len()),
-            lanes: lanes(scenario, network)?,
+            lanes,
             processors: network.nodes.iter().map(|node| node.cpu.map(Processor::new)).collect(),
             started_by: vec![Vec::new(); network.nodes.len()],
             events: Events::new(),
             runners: Vec::with_capacity(scenario.sources.len()),
             processing: Processing::all(scenario),
-            // The last is that of messages.
-            meters: vec![SourceMeter::default(); scenario.sources.len() + 1],
+            // The last are those of messages and of echoes.
+            meters: vec![SourceMeter::default(); count + 2],
             parcels: Packets::default(),
             reassembly: Reassembly::default(),
             changes: Vec::new(),
@@ -144,8 +147,8 @@ impl<'a> Engine<'a> {
             packets_told: None,
             rest_told: false,
             signals: None,
-            messages: signalling::source(),
-            autorates: Autorates::new(network, step_of(window.end)),
+            unnamed: [signalling::source(), echoes::source()],
+            autorates,
         };
         engine.build_outlets(window)?;
         engine.events.push(window.start, Event::Count);
@@ -332,7 +335,7 @@ impl<'a> Engine<'a> {
         self.forward(at, handle);
     }
 
-    fn make(&mut self, parcel: Parcel, content: Content) -> Handle {
+    pub fn make(&mut self, parcel: Parcel, content: Content) -> Handle {
         self.made += 1;
         if content.is_nothing() {
             return self.parcels.insert(parcel);
@@ -451,14 +454,18 @@ impl<'a> Engine<'a> {
         let Some(tell) = &mut self.packets_told else { return };
         let Outlet { plan, log, .. } = &self.outlets[id.index()];
         let (lanes, parcels) = (&self.lanes, &self.parcels);
-        let (sources, messages) = (&self.scenario.sources, &self.messages);
+        let (sources, unnamed) = (&self.scenario.sources, &self.unnamed);
+        let source = |place: usize| match sources.get(place) {
+            Some(source) => source,
+            None => &unnamed[place - sources.len()],
+        };
         let mut tell_of = |handle: Handle, told: &dyn Fn(Subject<'_>, Tell<'_>)| {
             let parcel = parcels.get(handle);
             let headers = lanes[parcel.lane()].headers_of(&parcel);
             let subject = Subject {
                 outlet: id,
                 tree: &plan.tree,
-                source: sources.get(parcel.source as usize).unwrap_or(messages),
+                source: source(parcel.source as usize),
                 headers: &headers,
                 length: parcel.length,
                 // The first piece holds the content of the whole datagram.
@@ -580,6 +587,10 @@ impl<'a> Engine<'a> {
                 }
             }
         }
+        if self.reflects(at, &parcel) {
+            return;
+        }
+        let lane = &self.lanes[parcel.lane()];
         if let Content::Message(bytes) = &content {
             let outlet = lane.hops.last().expect("a message has come by a link").outlet;
             let (link, end) = self.network.outlet(outlet);

@@ -7,6 +7,8 @@
 mod autorate;
 mod control;
 mod cpu;
+mod disturbance;
+mod echoes;
 mod engine;
 pub(crate) mod fragments;
 mod lanes;
@@ -19,6 +21,7 @@ pub mod signalling;
 mod tap;
 
 pub use control::{AutorateReport, Control};
+pub use disturbance::{Disturbance, Jump};
 pub use plan::Network;
 pub use report::{NetworkReport, OutletReport, ProcessorReport, QueueReport};
 pub use routes::route;

@@ -6,6 +6,7 @@
 pub use weir_trace::driver::model::{Complete, Driver};
 
 use super::control::Control;
+use super::disturbance::Disturbance;
 use super::signalling::plan::Signalling;
 use crate::behind::Behind;
 use weir_core::classify::Classifier;
@@ -27,6 +28,8 @@ pub struct Network {
     pub taps: Vec<TapPlan>,
     /// How nodes reserve for flows, if they do.
     pub signalling: Option<Box<Signalling>>,
+    /// Disturbances of what controllers of rates see.
+    pub disturbance: Disturbance,
 }
 
 /// A node by its place among the nodes.
@@ -98,6 +101,9 @@ pub struct OutletPlan {
     pub behind: Option<Box<Behind>>,
     /// How its rate varies; without it, the rate is that of its plan.
     pub control: Option<Box<Control>>,
+    /// How long each host takes to answer that a controller of its rate may ask: from the other end
+    /// of the link and back there.
+    pub reflectors: Vec<Duration>,
     /// From the last bit on the wire, or from the bottleneck, to its arrival.
     pub delay: Duration,
     /// The part of the packets that is lost on the way, each by chance.

@@ -246,7 +246,7 @@ impl Engine<'_> {
     }
 
     fn signalling_report(&mut self, span: Duration) -> Option<SignallingReport> {
-        let meter = self.meters.last().expect("messages have a meter");
+        let meter = &self.meters[self.scenario.sources.len()];
         let signals = self.signals.as_mut()?;
         Some(signals.report(self.network, (meter, span, self.end)))
     }

@@ -7,6 +7,7 @@ use crate::conversation::{AMOUNT_MAX, EXCHANGES_MAX};
 use crate::kinds;
 use crate::network::plan::TAP_ROWS_MAX;
 use crate::scenario::{Profile, QUICK_ACKS_MAX};
+use weir_autorate::{REFLECTORS_MAX, REFLECTORS_MIN};
 use weir_core::link::Framing;
 use weir_core::units::Dimension;
 use weir_policy::deployment::EXCESSES;
@@ -417,6 +418,12 @@ const AUTORATE: &[Key] = &[
     key("max", RATE, MUST, "The highest rate."),
     key("target", TIME, "15 ms", "The delay behind the link that is allowed."),
     key("controller", Values::Words(&CONTROLLED), "delay-target", "The rule."),
+    key(
+        "probes",
+        Values::List(&TIME, REFLECTORS_MIN, REFLECTORS_MAX),
+        "none",
+        "How long each host behind the modem takes to answer that is asked where nothing tells.",
+    ),
 ];
 /// A capacity that varies.
 const CAPACITY: &[Key] = &[

@@ -6,6 +6,7 @@ use super::values::Address;
 use super::{Policies, bounded, codes, keys, rows};
 use super::{autorate, behind};
 use crate::behind::Behind;
+use crate::network::Disturbance;
 use crate::network::plan::{
     Cpu, Driver, LINKS_MAX, NODES_MAX, Network, NetworkLink, Node as Place, NodeId, OutletId,
     OutletPlan, Point, Queueing, TAP_ROWS_DEFAULT, TAP_ROWS_MAX, TAPS_MAX, TapPlan,
@@ -73,8 +74,15 @@ pub(super) fn read(
     let taps = taps(top, &plans, &known, report);
     let main = own.keys().next().copied().unwrap_or(OutletId(0));
     let policies = own.keys().copied().collect();
-    let mut network =
-        Network { nodes: nodes.list, links: plans, main, policies, taps: taps?, signalling: None };
+    let mut network = Network {
+        nodes: nodes.list,
+        links: plans,
+        main,
+        policies,
+        taps: taps?,
+        signalling: None,
+        disturbance: Disturbance::default(),
+    };
     let link = &mut network.links[main.index() / 2];
     let queueing = link.outlets[main.index() % 2].queueing.take();
     let addresses = nodes.addresses;
@@ -306,7 +314,7 @@ fn direction(
         let cure = "write a `policy` beside it, or leave it out";
         report.push(control.draft(&codes::NEEDLESS, message).cure(cure));
     }
-    let control = control.map(|node| autorate::control(&node, report).map(Box::new));
+    let control = control.map(|node| autorate::control(&node, behind.is_some(), report));
     let own = there.map(|there| &there.wire);
     let wire = wire(table, (own, node.as_ref()), &policies.files(), report);
     let policy = node.as_ref().map(|node| policies.read(node, report));
@@ -323,7 +331,8 @@ fn direction(
         direction.plan.behind = Some(behind?);
     }
     if let Some(control) = control {
-        direction.plan.control = Some(control?);
+        let (control, reflectors) = control?;
+        (direction.plan.control, direction.plan.reflectors) = (Some(Box::new(control)), reflectors);
     }
     Some(direction)
 }
@@ -354,6 +363,7 @@ fn by_policy(policy: Policy, passage: Passage) -> Direction {
         interfaces: policy.interfaces.clone(),
         behind: None,
         control: None,
+        reflectors: Vec::new(),
         delay: passage.delay,
         loss: passage.loss,
         jitter: passage.jitter,
@@ -393,6 +403,7 @@ fn plain(wire: &Wire, passage: Passage, report: &mut Report, span: Span) -> Opti
         interfaces: Vec::new(),
         behind: behind.map(Box::new),
         control: None,
+        reflectors: Vec::new(),
         delay: passage.delay,
         loss: passage.loss,
         jitter: passage.jitter,

@@ -7,8 +7,19 @@ use weir_sim::scenario::Scenario;
 use weir_sim::{Report, read, run};
 
 /// A host, Weir and a server, with a modem of 12 Mbit/s that has 4 Mbit/s in each second half of
-/// 10 s; `up` and `down` are the keys of its links.
+/// 10 s; `up` and `down` are the keys of its links. In each way there are a call and TCP.
 fn scenario(up: &str, down: &str) -> Scenario {
+    let bulk = |name: &str, from: &str, to: &str| {
+        format!(
+            "[[source]]\nname = \"bulk-{name}\"\nkind = \"tcp\"\nwindow = \"2 MB\"\n\
+             timestamps = true\nfrom = \"{from}\"\nto = \"{to}\"\n"
+        )
+    };
+    written(&text(up, down, &bulk))
+}
+
+/// The text of such a scenario, with what `bulk` writes beside each call.
+fn text(up: &str, down: &str, bulk: &dyn Fn(&str, &str, &str) -> String) -> String {
     let policy = |table: &str| {
         format!(
             "[{table}.policy.link]\nrate = \"12 Mbit/s\"\nscheduler = \"drr\"\n\
@@ -21,12 +32,11 @@ fn scenario(up: &str, down: &str) -> Scenario {
     let call = |name: &str, from: &str, to: &str| {
         format!(
             "[[source]]\nname = \"{name}\"\nkind = \"cbr\"\ndport = 5004\npayload = \"160 B\"\n\
-             interval = \"20 ms\"\nfrom = \"{from}\"\nto = \"{to}\"\n\
-             [[source]]\nname = \"bulk-{name}\"\nkind = \"tcp\"\nwindow = \"2 MB\"\n\
-             timestamps = true\nfrom = \"{from}\"\nto = \"{to}\"\n"
+             interval = \"20 ms\"\nfrom = \"{from}\"\nto = \"{to}\"\n{}",
+            bulk(name, from, to)
         )
     };
-    written(&format!(
+    format!(
         "duration = \"40 s\"\nwarmup = \"5 s\"\n\
          [[node]]\nname = \"host\"\n[[node]]\nname = \"weir\"\nrouter = true\n\
          [[node]]\nname = \"server\"\n\
@@ -39,7 +49,7 @@ fn scenario(up: &str, down: &str) -> Scenario {
         policy("link"),
         call("up", "host", "server"),
         call("down", "server", "host"),
-    ))
+    )
 }
 
 const KEYS: &str = "autorate = { min = \"1 Mbit/s\", base = \"4 Mbit/s\", max = \"12 Mbit/s\" }";
@@ -95,6 +105,43 @@ fn a_direction_alone_is_controlled_by_what_passes_both_ways() {
     }
 }
 
+/// Uploads and downloads by QUIC, which says nothing, behind a modem of 12 Mbit/s that has 4 Mbit/s
+/// in each second half of 10 s; with these reflectors.
+fn blind(probes: &str) -> Report {
+    let keys = KEYS.replace(" }", &format!("{probes} }}"));
+    let bulk = |name: &str, from: &str, to: &str| {
+        format!(
+            "[[source]]\nname = \"bulk-{name}\"\nkind = \"quic\"\nwindow = \"2 MB\"\n\
+             from = \"{from}\"\nto = \"{to}\"\n"
+        )
+    };
+    run(&written(&text(&keys, KEYS, &bulk)), &mut |_| {}).expect("it runs")
+}
+
+#[test]
+fn reflectors_tell_where_nothing_does() {
+    let rows = ["", ", probes = [\"20 ms\", \"25 ms\", \"40 ms\"]"];
+    let [none, asked] = rows.map(|probes| {
+        let report = blind(probes);
+        assert!(report.conservation.holds, "{report}");
+        let outlet = outlet(&report, "wan", "weir");
+        let own = autorate(outlet).clone();
+        let used = outlet.behind.as_ref().expect("a modem").used;
+        let told = report.to_string();
+        assert_eq!(told.contains(" echoes"), !probes.is_empty(), "{told}");
+        (own, used, report)
+    });
+    assert_eq!(none.0.echoes, 0);
+    // Of 1600 intervals, all but the first second.
+    assert!(none.0.reasons.get("blind").is_some_and(|count| *count > 1500), "{:?}", none.0);
+    // One every two intervals.
+    assert!((700..=800).contains(&asked.0.echoes), "{}", asked.0.echoes);
+    assert!(asked.0.reasons.get("blind").copied().unwrap_or(0) < 100, "{:?}", asked.0);
+    let late = [&none.2, &asked.2].map(|report| late(report, "weir", "up"));
+    println!("used {:.3} to {:.3}, the call's p95 {} to {} ms", none.1, asked.1, late[0], late[1]);
+    assert!(asked.1 > none.1 + 0.1, "{} and {}", asked.1, none.1);
+}
+
 #[test]
 fn one_that_knows_the_trace_keeps_the_modem_empty_and_in_use() {
     let mut scenario = scenario("", "");
@@ -112,6 +159,20 @@ fn one_that_knows_the_trace_keeps_the_modem_empty_and_in_use() {
     assert!(late(&report, "weir", "up") < 10, "{} ms", late(&report, "weir", "up"));
 }
 
+/// Checks that the keys `more` of a controller, and of its link behind them, have a finding.
+fn check_finding((min, target): (&str, &str), more: &str, wanted: &str) {
+    let text = format!(
+        "duration = \"1 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
+         [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\nrate = \"5 Mbit/s\"\n\
+         autorate = {{ min = \"{min}\", base = \"4 Mbit/s\", max = \"12 Mbit/s\", \
+         target = \"{target}\"{more}\n"
+    );
+    let none = |_: &Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+    let outcome = read::parse(text.as_bytes(), "test.toml", &none);
+    let found = outcome.findings.iter().any(|finding| finding.message.contains(wanted));
+    assert!(found, "{wanted}: {:?}", outcome.findings);
+}
+
 #[test]
 fn limits_that_contradict_each_other_are_a_finding() {
     let rows = [
@@ -120,15 +181,19 @@ fn limits_that_contradict_each_other_are_a_finding() {
         ("1 Mbit/s", "15 ms", "this link has no `policy`"),
     ];
     for (min, target, wanted) in rows {
-        let text = format!(
-            "duration = \"1 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
-             [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\nrate = \"5 Mbit/s\"\n\
-             autorate = {{ min = \"{min}\", base = \"4 Mbit/s\", max = \"12 Mbit/s\", \
-             target = \"{target}\" }}\n"
-        );
-        let none = |_: &Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
-        let outcome = read::parse(text.as_bytes(), "test.toml", &none);
-        let found = outcome.findings.iter().any(|finding| finding.message.contains(wanted));
-        assert!(found, "{wanted}: {:?}", outcome.findings);
+        check_finding((min, target), " }", wanted);
+    }
+}
+
+#[test]
+fn reflectors_are_three_to_six_behind_a_modem() {
+    let behind = "\nbehind = { rate = \"9 Mbit/s\" }";
+    let times = |count: usize| format!(", probes = [{}] }}", ["\"9 ms\""].repeat(count).join(", "));
+    for (count, behind, wanted) in [
+        (3, "", "this way of the link has no `behind`"),
+        (2, behind, "2 reflectors are not 3 to 6"),
+        (7, behind, "7 reflectors are not 3 to 6"),
+    ] {
+        check_finding(("1 Mbit/s", "15 ms"), &(times(count) + behind), wanted);
     }
 }

@@ -7,6 +7,7 @@ use weir_core::link::LinkPlan;
 use weir_core::parameter::Params;
 use weir_core::sched::{ClassSpec, Tree};
 use weir_core::units::{Bytes, Duration, Rate, Share};
+use weir_sim::network::Disturbance;
 use weir_sim::network::plan::{
     Driver, Ends, Network, NetworkLink, Node, NodeId, OutletId, OutletPlan, Queueing,
 };
@@ -60,6 +61,7 @@ fn in_a_network(scenario: &Scenario, tick: Option<Duration>) -> Scenario {
         interfaces: Vec::new(),
         behind: None,
         control: None,
+        reflectors: Vec::new(),
         delay,
         loss: Share::default(),
         jitter: Duration::ZERO,
@@ -75,8 +77,15 @@ fn in_a_network(scenario: &Scenario, tick: Option<Duration>) -> Scenario {
     };
     let nodes = vec![node("from"), node("to")];
     let (main, policies) = (OutletId(0), vec![OutletId(0)]);
-    let network =
-        Network { nodes, links: vec![link], main, policies, taps: Vec::new(), signalling: None };
+    let network = Network {
+        nodes,
+        links: vec![link],
+        main,
+        policies,
+        taps: Vec::new(),
+        signalling: None,
+        disturbance: Disturbance::default(),
+    };
     let mut scenario = Scenario { network: Some(Box::new(network)), ..scenario.clone() };
     let ends = Ends { from: NodeId(0), to: NodeId(1) };
     scenario.sources.iter_mut().for_each(|source| source.ends = Some(ends));

@@ -2,6 +2,7 @@
 
 mod at_least;
 mod autorate;
+mod autorate_laws;
 mod behind;
 mod bounds;
 mod change;

@@ -45,6 +45,7 @@ fn spec(axes: &[(&str, Value)], replications: u64, metrics: &[&str]) -> Spec {
         metrics: metrics.iter().map(|name| (*name).to_owned()).collect(),
         seed: None,
         policy: None,
+        trace: None,
     }
 }
 
@@ -121,6 +122,30 @@ fn traces_are_values_as_others() {
     assert!(slow[1] > 0.05 && fast[1] < 0.01, "{} {}", slow[1], fast[1]);
     assert!(slow[2] > 0.0 && fast[2] == 0.0);
     assert!(slow[3] > fast[3]);
+}
+
+#[test]
+fn a_trace_takes_the_place_of_the_capacity() {
+    let behind = "[behind]\nrate = \"1 Mbit/s\"\nbuffer = \"200 ms\"\n[[source]]";
+    let with = |trace: &str, behind: &str| {
+        let mut spec = spec(&[], 1, &["link.behind.used"]);
+        spec.scenario = spec.scenario.replacen("[[source]]", behind, 1);
+        spec.trace = Some(trace.into());
+        for (name, text) in [("slow.csv", "0,500\n100,250\n"), ("fast.csv", "0,9000\n100,8000\n")] {
+            spec.files.insert(name.into(), text.as_bytes().to_vec());
+        }
+        spec.files.insert("none.csv".into(), b"a, b".to_vec());
+        Sweep::new(spec).map(|sweep| all(&sweep)[&0].values[0].expect("it is measured"))
+    };
+    let [slow, fast] = ["slow.csv", "fast.csv"].map(|trace| with(trace, behind));
+    assert!(slow.is_ok_and(|used| used > 0.8) && fast.is_ok_and(|used| used < 0.3));
+    for (trace, behind, wanted) in [
+        ("slow.csv", "[[source]]", "has no bottleneck for the trace slow.csv; write `[behind]`"),
+        ("none.csv", behind, "none.csv: "),
+        ("gone.csv", behind, "gone.csv is not among the files"),
+    ] {
+        assert!(with(trace, behind).is_err_and(|why| why.contains(wanted)), "{wanted}");
+    }
 }
 
 #[test]

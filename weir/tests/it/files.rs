@@ -127,6 +127,10 @@ fn a_file_that_an_input_names_is_never_written_over() {
     check_refused("convert template.toml --scheduler wf2q+ -o hosts.csv", None, "is an input");
     let words = "tune policy.toml --goal g --over naming.toml --out template.toml";
     check_refused(words, None, "--out template.toml is an input");
+    let words = "tune policy.toml --goal g --over scenario.toml --traces hosts.csv --out hosts.csv";
+    check_refused(words, None, "--out hosts.csv is an input");
+    let words = "tune policy.toml --goal g --over scenario.toml --traces away --out tuned.toml";
+    check_refused(words, None, "cannot read away");
     let words = "lab archive R-EFF --add hosts.csv --out hosts.csv";
     check_refused(words, None, "hosts.csv: it is an input");
 }
