@@ -70,13 +70,12 @@ impl Echoes {
         let Passing { at, way, frame, headers, .. } = *passing;
         let Some(icmp) = headers.icmp() else { return };
         let Some((host, number)) = self.number(passing) else { return };
+        let (asks, answers) = (echo::request_type(host), echo::reply_type(host));
         match way {
-            Way::Up if icmp.number == echo::request_type(host) => {
-                if self.waiting.len() < WAITING_MAX {
-                    self.waiting.push((frame, number));
-                }
+            Way::Up if icmp.number == asks && self.waiting.len() < WAITING_MAX => {
+                self.waiting.push((frame, number));
             }
-            Way::Down if icmp.number == echo::reply_type(host) => autorate.echoed(at, number),
+            Way::Down if icmp.number == answers => autorate.echoed(at, number),
             _ => {}
         }
     }
