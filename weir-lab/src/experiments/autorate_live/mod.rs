@@ -35,7 +35,7 @@ use weir_traffic::{ReceivePlan, Receiver, SendPlan, Sender};
 /// The entry of this experiment in the registry.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "autorate-live",
-    summary: "a rate that follows recorded lines, live and simulated: capacity used, a call's delay",
+    summary: "a rate that follows recorded lines, live and simulated: use, a call's delay",
     measure: None,
     own: Some(Own::live(run)),
 };
