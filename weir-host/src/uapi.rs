@@ -91,13 +91,17 @@ pub(crate) mod if_packet {
 /// <linux/in6.h>, since Linux 5.2.
 pub(crate) const IPV6_ROUTER_ALERT_ISOLATE: std::ffi::c_int = 30;
 
-/// <linux/icmp.h>: the option of raw sockets that names the messages which do not come in.
+/// <linux/icmp.h> and <linux/icmpv6.h>: the options of raw sockets that name the messages which do
+/// not come in.
 pub(crate) mod icmp {
     use std::ffi::c_int;
 
     pub const ICMP_FILTER: c_int = 1;
+    pub const ICMPV6_FILTER: c_int = 1;
     /// <linux/socket.h>.
     pub const SOL_RAW: c_int = 255;
+    /// <linux/socket.h>.
+    pub const SOL_ICMPV6: c_int = 58;
 }
 
 /// <linux/bpf.h>: what programs return.

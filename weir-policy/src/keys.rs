@@ -34,6 +34,8 @@ pub enum Values {
     Form(&'static str, &'static str),
     /// An IPv4 address.
     Ipv4,
+    /// An address of IPv4 or IPv6.
+    Ip,
     /// The name of a Linux interface.
     Interface,
     /// `true` or `false`.

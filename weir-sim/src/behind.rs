@@ -101,8 +101,8 @@ pub struct OverTime {
     pub delay_max_us: Vec<u64>,
 }
 
-/// A bottleneck in operation.
-pub(crate) struct RunningBehind {
+/// A bottleneck in operation, in a simulation or in front of real packets.
+pub struct RunningBehind {
     queue: Bottleneck,
     framing: Framing,
     window: Interval,
@@ -121,8 +121,13 @@ struct SourceSums {
 }
 
 impl RunningBehind {
+    /// An empty one; the report covers a run from its warm-up to its end.
+    pub fn reporting(plan: &Behind, (warmup, duration): (Duration, Duration)) -> Self {
+        Self::new(plan, Interval::reported(warmup, duration))
+    }
+
     /// An empty one; the report covers `window`.
-    pub fn new(plan: &Behind, window: Interval) -> Self {
+    pub(crate) fn new(plan: &Behind, window: Interval) -> Self {
         let capacity = plan.capacity.clone();
         let length = window.end.as_nanos().max(1);
         let step = step_of(window.end).as_nanos();

@@ -32,7 +32,7 @@ pub enum Verdict {
 }
 
 /// The parts; first those whose figures are in README.
-const PARTS: [Part; 47] = [
+const PARTS: [Part; 48] = [
     Part {
         name: "bench",
         measures: "the cost of a packet to the plainest scheduler's, up to a million leaves (2 min)",
@@ -82,6 +82,11 @@ const PARTS: [Part; 47] = [
         name: "fast-tcp",
         measures: "TCP at 10 Gbit/s beside the kernel's bridge with its HTB (1 min; root)",
         run: |root| weir(root, &["lab", "run", "fast-tcp"]),
+    },
+    Part {
+        name: "lines",
+        measures: "a rate that follows recorded lines, live beside simulated (16 min; root)",
+        run: |root| weir(root, &["lab", "run", "autorate-live", "--seconds", "55"]),
     },
     Part {
         name: "peers",

@@ -116,6 +116,7 @@ experiments! {
     htb_export,
     sharing_sim,
     autorate,
+    autorate_live,
     l4s,
     hosts,
     queues,

@@ -79,6 +79,17 @@ const EXPERIMENTS: &[(&str, Experiment, &[Need])] = &[
         &[Need::PrivateNetworks],
     ),
     (
+        "recorded_lines_are_played_to_a_rate_that_follows_them",
+        Experiment {
+            name: "autorate-live",
+            only: "driving",
+            seconds: "2",
+            // Two seconds of a line say nothing of the figures.
+            is_counted: |_| false,
+        },
+        &[Need::PrivateNetworks, Need::Program("ip")],
+    ),
+    (
         "all_who_look_are_answered",
         Experiment {
             name: "viewers",

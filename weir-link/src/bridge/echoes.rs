@@ -7,15 +7,15 @@
 //! part. The keeper opens the sockets, so what asks has no privilege. There may be no way to a host
 //! for a while: it counts as dead until there is one.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use weir_autorate::{Autorate, Echo, Way};
-use weir_core::packet::{Addresses, Headers};
+use weir_core::packet::{Addresses, Headers, Protocol};
 use weir_core::units::{Duration, Instant};
 
 use crate::pool::FrameId;
 use crate::port::PortConfig;
-use weir_host::echo::{self, ECHO_REPLY, ECHO_REQUEST, EchoSocket};
+use weir_host::echo::{self, EchoSocket};
 use weir_host::error::Result;
 
 /// The reflectors of a bridge.
@@ -69,12 +69,13 @@ impl Echoes {
     pub fn read(&mut self, passing: &Passing<'_>, autorate: &mut Autorate) {
         let Passing { at, way, frame, headers, .. } = *passing;
         let Some(icmp) = headers.icmp() else { return };
-        let Some(number) = self.number(passing) else { return };
-        match (way, icmp.number) {
-            (Way::Up, ECHO_REQUEST) if self.waiting.len() < WAITING_MAX => {
+        let Some((host, number)) = self.number(passing) else { return };
+        let (asks, answers) = (echo::request_type(host), echo::reply_type(host));
+        match way {
+            Way::Up if icmp.number == asks && self.waiting.len() < WAITING_MAX => {
                 self.waiting.push((frame, number));
             }
-            (Way::Down, ECHO_REPLY) => autorate.echoed(at, number),
+            Way::Down if icmp.number == answers => autorate.echoed(at, number),
             _ => {}
         }
     }
@@ -97,29 +98,38 @@ impl Echoes {
         self.waiting.retain(|(waiting, _)| *waiting != frame);
     }
 
-    /// Returns the number of a message between this machine and a reflector.
-    fn number(&self, passing: &Passing<'_>) -> Option<u16> {
+    /// Returns a reflector and the number of a message between it and this machine.
+    fn number(&self, passing: &Passing<'_>) -> Option<(IpAddr, u16)> {
         let Passing { way, headers, bytes, .. } = passing;
-        let Addresses::V4 { source, destination } = headers.addresses else { return None };
-        let host = if *way == Way::Up { destination } else { source };
+        let Headers { addresses, .. } = headers;
+        let host = if *way == Way::Up { addresses.destination() } else { addresses.source() }?;
         let place = self.config.reflectors.iter().position(|known| *known == host)?;
         let packet = bytes.get(usize::from(headers.link_len)..)?;
-        let message = packet.get(usize::from(packet.first()? & 0xf) * 4..)?;
+        let message = match addresses {
+            // Nothing lies between the headers of an echo under IPv6.
+            Addresses::V6 { .. } if *packet.get(NEXT_HEADER)? != Protocol::ICMPV6.0 => return None,
+            Addresses::V6 { .. } => packet.get(IPV6_HEADER..)?,
+            _ => packet.get(usize::from(packet.first()? & 0xf) * 4..)?,
+        };
         let number = echo::number(message)?;
-        (usize::from(number) % self.count() == place).then_some(number)
+        (usize::from(number) % self.count() == place).then_some((host, number))
     }
 }
 
 /// Opens the socket of a reflector, by the keeper if there is one.
 fn open(config: &PortConfig, place: usize) -> Result<EchoSocket> {
-    let host: Ipv4Addr = config.reflectors[place];
+    let host = config.reflectors[place];
     let socket = match &config.through {
         Some(client) => client.reflector(place)?,
         None => echo::open(host)?,
     };
-    Ok(socket.into())
+    Ok(EchoSocket::new(socket, host))
 }
 
+/// The place of the next header's number in a header of IPv6, and the length of that [RFC 8200 §3].
+const NEXT_HEADER: usize = 6;
+/// See [`NEXT_HEADER`].
+const IPV6_HEADER: usize = 40;
 /// How long after one that failed a socket is opened again.
 const OPEN_PAUSE: Duration = Duration::from_secs(5);
 /// Bound: echoes that wait in the link; a further one is not timed.

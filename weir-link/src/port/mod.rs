@@ -6,7 +6,7 @@
 //!
 //! Invariant: each frame that reaches a port is delivered, or counted once in [`PortCounters`].
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -344,7 +344,7 @@ pub struct PortConfig {
     /// in: [`weir_host::rsvp::BridgeNetwork`] takes them. Only packet sockets can do so.
     pub withheld: Option<Ipv4Addr>,
     /// The hosts behind it that are asked how long a round trip takes.
-    pub reflectors: Vec<Ipv4Addr>,
+    pub reflectors: Vec<IpAddr>,
     /// The way to the port's authority; without it, the authority is in this process.
     pub through: Option<AuthorityClient>,
 }

@@ -8,7 +8,7 @@
 //! target = "15 ms"                # how long frames may wait in the modem
 //! controller = "delay-target"     # or another of `weir_autorate::controller`
 //! modem = "outside"               # default: by the direction's name
-//! probes = ["192.0.2.1", …]       # asked where nothing that passes tells
+//! probes = ["192.0.2.1", "2001:db8::1", …]   # asked where nothing that passes tells
 //! ```
 
 use super::{Port, Side, keys, ports};
@@ -17,7 +17,7 @@ use crate::codes;
 use crate::finding::{Draft, Report, Span};
 use crate::policy::Policy;
 use crate::reader::{Node, Table};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use weir_autorate::controller::named;
 use weir_autorate::{Limits, REFLECTORS_MAX, REFLECTORS_MIN, Way};
 use weir_core::ids::LeafId;
@@ -35,7 +35,7 @@ pub struct Autorate {
     /// The controller's place in `weir_autorate::controller::CONTROLLERS`.
     pub controller: usize,
     /// The hosts that are asked where nothing that passes tells; often none.
-    pub probes: Vec<Ipv4Addr>,
+    pub probes: Vec<IpAddr>,
 }
 
 /// Reads the table of a direction with this name and these ends.
@@ -75,11 +75,16 @@ pub(super) fn read(
 }
 
 /// Reads the hosts that are asked.
-fn probes(node: &Node<'_>, report: &mut Report) -> Vec<Ipv4Addr> {
+fn probes(node: &Node<'_>, report: &mut Report) -> Vec<IpAddr> {
     let nodes = node.elements(report).unwrap_or_default();
-    let mut probes: Vec<Ipv4Addr> = Vec::new();
+    let mut probes: Vec<IpAddr> = Vec::new();
     for node in &nodes {
-        let Some(address) = node.parsed(report) else { continue };
+        let Some(address) = node.parsed::<IpAddr>(report) else { continue };
+        if matches!(address, IpAddr::V6(six) if six.is_unicast_link_local()) {
+            let message = format!("{address} is a link-local address, to which no route leads");
+            let cure = "name a host by its global address";
+            report.push(node.draft(&codes::BAD_AUTORATE, message).cure(cure));
+        }
         if probes.contains(&address) {
             let message = format!("{address} is there twice");
             report.push(node.draft(&codes::BAD_AUTORATE, message).cure("name each host once"));

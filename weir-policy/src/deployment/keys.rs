@@ -290,10 +290,11 @@ pub const AUTORATE: Keys = &[&[
     ),
     key(
         "probes",
-        Values::List(&Values::Ipv4, REFLECTORS_MIN, REFLECTORS_MAX),
+        Values::List(&Values::Ip, REFLECTORS_MIN, REFLECTORS_MAX),
         "none",
-        "Hosts behind the modem that are pinged while the line is loaded and nothing that passes \
-         tells. The pings must pass this link on their way, as those of a machine behind it do.",
+        "Hosts behind the modem, by IPv4 or IPv6, that are pinged while the line is loaded and \
+         nothing that passes tells. The pings must pass this link on their way, as those of a \
+         machine behind it do.",
     ),
 ]];
 

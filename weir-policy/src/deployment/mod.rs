@@ -44,7 +44,7 @@ use crate::keyed::{Packets, WordOr};
 use crate::policy::Policy;
 use crate::reader::{self, Node, Table};
 use directions::{Policies, Route, Written};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use weir_core::units::{Duration, Share};
 
@@ -119,7 +119,7 @@ pub struct Port {
     /// The seed of the random numbers that choose them.
     pub seed: u64,
     /// The hosts behind it that are asked how long a round trip takes, where it is a modem's.
-    pub reflectors: Vec<Ipv4Addr>,
+    pub reflectors: Vec<IpAddr>,
 }
 
 /// The cable or machine that a port leads to.

@@ -750,6 +750,10 @@ fn hosts_that_are_asked_are_a_few_and_the_same_for_a_modem() {
     let outcome = check(&both(three, three), &[]);
     let ports = outcome.plan.expect("it has no errors").ports;
     assert_eq!(ports.iter().map(|port| port.reflectors.len()).collect::<Vec<_>>(), [0, 3]);
+    let sixes = "'2001:db8::1', '192.0.2.2', '2001:db8::3'";
+    check(&both(sixes, sixes), &[]);
+    let near = "'fe80::1', '192.0.2.2', '192.0.2.3'";
+    check(&both(near, near), &["W218@d:15:11", "W218@d:20:11"]);
     check(&both(three, others), &["W218@d:16:17"]);
     check(&both("'192.0.2.1', '192.0.2.2'", three), &["W218@d:15:10", "W218@d:16:17"]);
     check(&both("'192.0.2.1', '192.0.2.1', '192.0.2.3'", three), &["W218@d:15:24", "W218@d:16:17"]);

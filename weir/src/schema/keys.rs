@@ -79,6 +79,7 @@ fn values(values: &Values) -> Value {
         Values::Text => json!({ "type": "string", "minLength": 1 }),
         Values::Form(pattern, example) => form(pattern, example),
         Values::Ipv4 => json!({ "type": "string", "format": "ipv4" }),
+        Values::Ip => json!({ "type": "string", "pattern": "^[0-9A-Fa-f.:]{2,45}$" }),
         Values::Interface => json!({
             "type": "string", "pattern": r"^[!-.0-~]{1,15}$", "description": "The Linux interface.",
         }),

@@ -58,6 +58,16 @@ pub struct Cell {
     pub above: f64,
 }
 
+impl Way {
+    /// The word in rows.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Way::Up => "up",
+            Way::Down => "down",
+        }
+    }
+}
+
 impl Contender {
     /// All, in the order of rows.
     pub const ALL: [Contender; 6] = [
@@ -81,7 +91,7 @@ impl Contender {
     }
 
     /// Returns the rate of the policy, and how it varies.
-    fn plan(self, capacity: &Capacity, way: Way) -> Result<(Rate, Option<Control>), String> {
+    pub fn plan(self, capacity: &Capacity, way: Way) -> Result<(Rate, Option<Control>), String> {
         let rate = |bits: u64| Rate::new(bits.max(RATE_MIN)).unwrap_or(Rate::MIN);
         let mean = rate(capacity.mean());
         Ok(match self {
@@ -119,8 +129,15 @@ fn part_of(capacity: &Capacity, percent: u64) -> Result<Capacity, String> {
 /// # Errors
 /// When the scenario cannot be made or run.
 pub fn cell(line: &Line, mix: &Mix, contender: Contender) -> Result<[(Way, Cell); 2], String> {
-    let report =
-        run(&scenario(line, mix, contender)?, &mut |_| {}).map_err(|why| why.to_string())?;
+    simulated(&scenario(line, mix, contender)?)
+}
+
+/// Runs a scenario of [`scenario`]; returns the figures of both ways.
+///
+/// # Errors
+/// When it cannot be run.
+pub fn simulated(scenario: &Scenario) -> Result<[(Way, Cell); 2], String> {
+    let report = run(scenario, &mut |_| {}).map_err(|why| why.to_string())?;
     let network = report.network.ok_or("it is a network")?;
     let figures = |from: &str, call: &str| {
         let outlet = network.outlet("wan", from).and_then(|outlet| outlet.behind.as_ref());
@@ -129,7 +146,11 @@ pub fn cell(line: &Line, mix: &Mix, contender: Contender) -> Result<[(Way, Cell)
     Ok([(Way::Up, figures("weir", "call-up")?), (Way::Down, figures("server", "call-down")?)])
 }
 
-fn figures(behind: &BehindReport, call: &str) -> Result<Cell, String> {
+/// Returns the figures of a way at whose bottleneck the source `call` was heard.
+///
+/// # Errors
+/// When it was not.
+pub fn figures(behind: &BehindReport, call: &str) -> Result<Cell, String> {
     let source = behind.sources.iter().find(|source| source.name == call);
     let delay = source.ok_or("the call never came to the modem")?.delay;
     let millis = |time: Duration| time.as_nanos() as f64 / 1e6;
@@ -143,7 +164,11 @@ fn figures(behind: &BehindReport, call: &str) -> Result<Cell, String> {
     })
 }
 
-fn scenario(line: &Line, mix: &Mix, contender: Contender) -> Result<Scenario, String> {
+/// Makes the scenario of a line with a load and a contender.
+///
+/// # Errors
+/// When the contender has no rate there.
+pub fn scenario(line: &Line, mix: &Mix, contender: Contender) -> Result<Scenario, String> {
     let (up, up_control) = contender.plan(&line.up, Way::Up)?;
     let (down, down_control) = contender.plan(&line.down, Way::Down)?;
     let files = |path: &Path| match path.to_str() {
@@ -169,8 +194,8 @@ fn scenario(line: &Line, mix: &Mix, contender: Contender) -> Result<Scenario, St
     Ok(scenario)
 }
 
-/// A policy with this rate, whose calls go first.
-fn policy(rate: Rate) -> String {
+/// Returns a policy with this rate, whose calls go first.
+pub fn policy(rate: Rate) -> String {
     let part = |percent: u64| rate.bits_per_second() * percent / 100;
     let rate = rate.bits_per_second();
     format!(
@@ -192,7 +217,7 @@ const LATE: Duration = Duration::from_millis(100);
 /// No rate is lower.
 const RATE_MIN: u64 = 200_000;
 /// The queue of the modem and of the provider: bloated, as such queues are.
-const MODEM: Buffer = Buffer::Time(Duration::from_millis(600));
+pub const MODEM: Buffer = Buffer::Time(Duration::from_millis(600));
 const SCENARIO: &str = r#"
 duration = "60 s"
 warmup = "5 s"

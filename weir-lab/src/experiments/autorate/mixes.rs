@@ -105,3 +105,27 @@ pub const OTHERS: [Mix; 6] = [
     // Nothing that passes tells of it.
     Mix { name: "QUIC", sources: quic!() },
 ];
+
+/// A bulk connection each way, named as calls are.
+pub const CALLS_AND_CUBIC: Mix = Mix {
+    name: "cubic",
+    sources: r#"
+[[source]]
+name = "bulk-up"
+kind = "tcp"
+dport = 8080
+window = "8 MB"
+timestamps = true
+from = "host"
+to = "server"
+
+[[source]]
+name = "bulk-down"
+kind = "tcp"
+dport = 8080
+window = "8 MB"
+timestamps = true
+from = "server"
+to = "host"
+"#,
+};

@@ -7,9 +7,9 @@
 //! contender has less than the oracle is its regret. Other loads ([`mixes`]) are run on a few
 //! lines.
 
-mod cells;
-mod lines;
-mod mixes;
+pub(super) mod cells;
+pub(super) mod lines;
+pub(super) mod mixes;
 
 use super::{Experiment, Own};
 use crate::parallel;
@@ -82,7 +82,7 @@ fn mixed(lines: &[Line]) -> Result<Vec<Row>, String> {
 /// Formats the figures of a contender, and what the oracle has more and less.
 fn shown(line: &str, (contender, way): (Contender, Way), cell: &Cell, oracle: &Cell) -> Row {
     let [half, most, slowest] = cell.delays;
-    let subject = format!("{line}, {}: {}", word(way), contender.word());
+    let subject = format!("{line}, {}: {}", way.word(), contender.word());
     let mut measured = format!(
         "{:.1} % used; call p50 {half:.1}, p95 {most:.1}, p99 {slowest:.1} ms; above {:.1} %",
         cell.used, cell.above
@@ -97,13 +97,6 @@ fn shown(line: &str, (contender, way): (Contender, Way), cell: &Cell, oracle: &C
 /// Returns the place of a contender among all.
 fn place(contender: Contender) -> usize {
     Contender::ALL.iter().position(|one| *one == contender).unwrap_or(0)
-}
-
-const fn word(way: Way) -> &'static str {
-    match way {
-        Way::Up => "up",
-        Way::Down => "down",
-    }
 }
 
 /// The figures that the issue of this experiment asks for.
@@ -122,7 +115,7 @@ fn judged(all: &[Cells], way: Way) -> Vec<Row> {
         |(own, peer): &(&Cell, &Cell)| own.used >= peer.used && own.delays[1] <= peer.delays[1];
     let wins = own.iter().zip(&peer).filter(wins).count() as f64 * 100.0 / all.len().max(1) as f64;
     let limit = TARGET.as_nanos() as f64 / 1e6 + 5.0;
-    let way = word(way);
+    let way = way.word();
     let medians = Contender::ALL.iter().enumerate().map(|(place, contender)| {
         let cells = of(place);
         let used = median(cells.iter().map(|cell| cell.used));
@@ -169,7 +162,7 @@ fn plots(lines: &[Line], all: &[Cells], way: Way) -> [Plot; 2] {
             plot.with(contender.word(), points.collect())
         })
     };
-    let way = word(way);
+    let way = way.word();
     let late = draw(&format!("The call's p95 behind the link, ms, {way}"), |cell| cell.delays[1]);
     [draw(&format!("Capacity used, %, {way}"), |cell| cell.used), late]
 }

@@ -5,7 +5,7 @@ mod line;
 
 use super::{Test, plan};
 use line::{Conversation, Distant, Modem, Traffic, client};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::process::Command;
 use weir_host::netlink::Mac;
 use weir_link::status::{AutorateStatus, ClassStatus, Status};
@@ -20,6 +20,7 @@ pub const TESTS: &[Test] = &[
     ("the_rate_of_uploads_follows_the_modem_down_and_back", uploads_follow),
     ("a_line_that_stands_still_costs_no_guaranteed_packet_and_comes_back", line_stands_still),
     ("reflectors_tell_where_nothing_does_and_dead_ones_leave_the_base", reflectors_tell),
+    ("reflectors_tell_by_ipv6_too", reflectors_tell_by_ipv6),
     ("the_round_trip_behind_the_link_is_the_kernel_s_own", round_trips_agree),
     (
         "the_round_trip_behind_the_link_is_the_kernel_s_own_in_a_full_buffer",
@@ -151,12 +152,57 @@ fn line_stands_still() -> Outcome {
     Ok(())
 }
 
-/// Hosts at the server's end.
-const REFLECTORS: [[u8; 4]; 3] = [[10, 77, 0, 3], [10, 77, 0, 4], [10, 77, 0, 5]];
+/// Networks in which hosts are asked.
+struct Asked {
+    /// Hosts at the server's end.
+    hosts: [IpAddr; 3],
+    /// Between the client and Weir's machine: that, the client's end and Weir's.
+    office: [IpAddr; 3],
+    /// That of the hosts.
+    network: IpAddr,
+    /// The lengths of prefixes of the office and of the hosts' network.
+    prefixes: [u8; 2],
+    /// The client's address there.
+    client: IpAddr,
+    /// The files that make the client route, and that make the server not answer.
+    files: [&'static str; 2],
+}
+
+fn by_ipv4() -> Asked {
+    Asked {
+        hosts: [3, 4, 5].map(|host| IpAddr::from([10, 77, 0, host])),
+        office: [0, 1, 2].map(|host| IpAddr::from([10, 98, 0, host])),
+        network: IpAddr::from([10, 77, 0, 0]),
+        prefixes: [24, 24],
+        client: Host::Client.ip4(),
+        files: ["ipv4/ip_forward", "ipv4/icmp_echo_ignore_all"],
+    }
+}
+
+fn by_ipv6() -> Asked {
+    let host = |network, host| IpAddr::from(Ipv6Addr::new(network, 0, 0, 0, 0, 0, 0, host));
+    Asked {
+        hosts: [3, 4, 5].map(|number| host(0xfd77, number)),
+        office: [0, 1, 2].map(|number| host(0xfd98, number)),
+        network: host(0xfd77, 0),
+        prefixes: [64, 64],
+        client: Host::Client.ip6(),
+        files: ["ipv6/conf/all/forwarding", "ipv6/icmp/echo_ignore_all"],
+    }
+}
+
+fn reflectors_tell() -> Outcome {
+    hosts_tell(&by_ipv4())
+}
+
+fn reflectors_tell_by_ipv6() -> Outcome {
+    hosts_tell(&by_ipv6())
+}
 
 /// Without timestamps a download by TCP tells nothing.
-fn reflectors_tell() -> Outcome {
-    let [one, two, three] = REFLECTORS.map(Ipv4Addr::from);
+fn hosts_tell(asked: &Asked) -> Outcome {
+    let [one, two, three] = asked.hosts;
+    let [_, ignore] = asked.files;
     let probes = format!("probes = [\"{one}\", \"{two}\", \"{three}\"]\n");
     let scene = plan(POLICY).both_ways().tables(&(VARIES.to_owned() + &probes));
     let scene = scene.deployment("ring = \"8 MiB\"").networks(PLAIN);
@@ -165,7 +211,7 @@ fn reflectors_tell() -> Outcome {
         let plain = || std::fs::write("/proc/sys/net/ipv4/tcp_timestamps", "0");
         scene.testbed.namespace(host).run(plain)??;
     }
-    manage(&scene)?;
+    manage(&scene, asked)?;
     scene.start()?;
     Modem::DOWN.add(&scene, 20)?;
     let traffic = Traffic::start(&scene)?;
@@ -175,7 +221,7 @@ fn reflectors_tell() -> Outcome {
     scene.await_logged("by 3 reflectors")?;
     Modem::DOWN.change(&scene, 20)?;
     await_rate(&scene, "the rate follows up again", |varies| varies.rate_bps > 13_000_000)?;
-    let ignores = || std::fs::write("/proc/sys/net/ipv4/icmp_echo_ignore_all", "1");
+    let ignores = || std::fs::write(format!("/proc/sys/net/{ignore}"), "1");
     scene.testbed.namespace(Host::Server).run(ignores)??;
     await_rate(&scene, "the rate is the base", |varies| {
         varies.rate_bps == 8_000_000 && varies.delay_us.is_none()
@@ -188,26 +234,26 @@ fn reflectors_tell() -> Outcome {
 
 /// Gives Weir's machine a port in the client's network, which routes: what it sends to the hosts at
 /// the server's end passes its own link.
-fn manage(scene: &Scene) -> Outcome {
+fn manage(scene: &Scene, asked: &Asked) -> Outcome {
+    let Asked { hosts, office: [office, near, far], network, prefixes, client: own, .. } = *asked;
+    let [route, _] = asked.files;
     let (client, server) = (&scene.testbed.client, scene.testbed.namespace(Host::Server));
     let end = |namespace, name, host: u8, addresses| {
         let mac = Mac([2, 0, 0, 0, 0x98, host]);
         CableEnd { namespace, name, mac, addresses }
     };
-    let [near, far] = [1, 2].map(|host| IpAddr::from([10, 98, 0, host]));
-    let addresses = [[(near, 24)], [(far, 24)]];
+    let addresses = [[(near, prefixes[0])], [(far, prefixes[0])]];
     let ends = [
         end(client, "office", 1, addresses[0].as_slice()),
         end(&scene.testbed.weir, "office", 2, addresses[1].as_slice()),
     ];
     connect(ends, 1500)?;
-    client.run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"))??;
-    let network = IpAddr::from([10, 77, 0, 0]);
-    Netlink::open_in(&scene.testbed.weir)?.add_route(network, 24, near)?;
+    client.run(|| std::fs::write(format!("/proc/sys/net/{route}"), "1"))??;
+    Netlink::open_in(&scene.testbed.weir)?.add_route(network, prefixes[1], near)?;
     let mut server = Netlink::open_in(server)?;
-    server.add_route(IpAddr::from([10, 98, 0, 0]), 24, Host::Client.ip4())?;
-    for host in REFLECTORS {
-        server.add_address(END, IpAddr::from(host), 24)?;
+    server.add_route(office, prefixes[0], own)?;
+    for host in hosts {
+        server.add_address(END, host, prefixes[1])?;
     }
     Ok(())
 }
