@@ -80,9 +80,9 @@ fn probes(node: &Node<'_>, report: &mut Report) -> Vec<IpAddr> {
     let mut probes: Vec<IpAddr> = Vec::new();
     for node in &nodes {
         let Some(address) = node.parsed::<IpAddr>(report) else { continue };
-        if matches!(address, IpAddr::V6(six) if six.is_unicast_link_local()) {
-            let message = format!("{address} is a link-local address, to which no route leads");
-            let cure = "name a host by its global address";
+        if let Some(what) = no_host(address) {
+            let message = format!("{address} is {what}");
+            let cure = "name a host behind the modem by its global address";
             report.push(node.draft(&codes::BAD_AUTORATE, message).cure(cure));
         }
         if probes.contains(&address) {
@@ -98,6 +98,19 @@ fn probes(node: &Node<'_>, report: &mut Report) -> Vec<IpAddr> {
         report.push(node.draft(&codes::BAD_AUTORATE, message).cure(cure));
     }
     probes
+}
+
+/// Returns what an address is that no single host behind a modem has.
+fn no_host(address: IpAddr) -> Option<&'static str> {
+    let is_near = matches!(address, IpAddr::V6(six) if six.is_unicast_link_local());
+    let is_all = matches!(address, IpAddr::V4(four) if four.is_broadcast());
+    match address {
+        _ if address.is_loopback() => Some("this machine itself"),
+        _ if address.is_multicast() || is_all => Some("the address of a group"),
+        _ if address.is_unspecified() => Some("no address of a host"),
+        _ if is_near => Some("a link-local address, to which no route leads"),
+        _ => None,
+    }
 }
 
 /// Gives the modems' ports the hosts that directions ask through them.

@@ -307,17 +307,25 @@ fn direction(
     let cells = table.field("pvc_rate_is");
     let behind = table.field("behind");
     let behind = behind.map(|node| behind::behind(&node, &policies.files(), report).map(Box::new));
-    let control = table.field("autorate");
+    let varies = table.field("autorate");
     let node = table.field("policy");
-    if let Some(control) = control.as_ref().filter(|_| node.is_none()) {
+    if let Some(varies) = varies.as_ref().filter(|_| node.is_none()) {
         let message = "it sets the rate of a policy's link, and this link has no `policy`";
         let cure = "write a `policy` beside it, or leave it out";
-        report.push(control.draft(&codes::NEEDLESS, message).cure(cure));
+        report.push(varies.draft(&codes::NEEDLESS, message).cure(cure));
     }
-    let control = control.map(|node| autorate::control(&node, behind.is_some(), report));
+    let control =
+        varies.as_ref().map(|node| autorate::control(node, behind.is_some(), report));
     let own = there.map(|there| &there.wire);
     let wire = wire(table, (own, node.as_ref()), &policies.files(), report);
     let policy = node.as_ref().map(|node| policies.read(node, report));
+    if let (Some(varies), Some(Some(policy))) = (&varies, &policy)
+        && policy.link.follows_arrivals
+    {
+        let message = "its policy has `follows_arrivals` in [link]: two rules would set one rate";
+        let draft = varies.draft(&common::BAD_AUTORATE, message);
+        report.push(draft.cure("leave out `follows_arrivals`, or this controller"));
+    }
     let tick = tick.map_or(Some(None), |read| Some(Some(read?)));
     let mut direction = match policy {
         Some(policy) => by_policy(policy?, passage?),

@@ -167,6 +167,9 @@ fn check_finding((min, target): (&str, &str), more: &str, wanted: &str) {
          autorate = {{ min = \"{min}\", base = \"4 Mbit/s\", max = \"12 Mbit/s\", \
          target = \"{target}\"{more}\n"
     );
+    // The policy's link has it.
+    let has_policy = text.contains(".policy");
+    let text = if has_policy { text.replacen("rate = \"5 Mbit/s\"\n", "", 1) } else { text };
     let none = |_: &Path| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
     let outcome = read::parse(text.as_bytes(), "test.toml", &none);
     let found = outcome.findings.iter().any(|finding| finding.message.contains(wanted));
@@ -183,6 +186,13 @@ fn limits_that_contradict_each_other_are_a_finding() {
     for (min, target, wanted) in rows {
         check_finding((min, target), " }", wanted);
     }
+}
+
+#[test]
+fn one_rule_sets_the_rate_of_a_link() {
+    let policy = " }\n[link.policy.link]\nrate = \"5 Mbit/s\"\nscheduler = \"fifo\"\n\
+                  follows_arrivals = true\n[link.policy.class.all]\ndefault = true";
+    check_finding(("1 Mbit/s", "15 ms"), policy, "two rules would set one rate");
 }
 
 #[test]
