@@ -34,7 +34,7 @@ impl Reading {
     }
 }
 
-/// What was read last.
+/// The reading of the texts that were asked for last.
 #[derive(Default)]
 pub struct LastReading(Mutex<Option<Arc<Reading>>>);
 

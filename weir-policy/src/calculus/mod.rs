@@ -369,7 +369,9 @@ fn of_leaf(
 /// Returns whether classes have ceilings with bursts of their own.
 fn has_ceilings(plan: &LinkPlan) -> bool {
     let entry = sched::find(plan.scheduler);
-    entry.is_some_and(|entry| entry.descriptor.parameters.iter().any(|row| row.name == CEILING_BURST))
+    entry.is_some_and(|entry| {
+        entry.descriptor.parameters.iter().any(|row| row.name == CEILING_BURST)
+    })
 }
 
 /// The parameter of classes that have ceilings.

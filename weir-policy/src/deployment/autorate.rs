@@ -167,8 +167,8 @@ fn by_name(name: &str, (from, to): (&[usize], usize), ports: &[Port]) -> Option<
     (is_down && from.len() == 1).then_some((Way::Down, first))
 }
 
-/// Reports a policy whose rate follows its arrivals besides, and warns of classes that get less than
-/// they declare when the rate is the least. All rates of a policy scale with that of its link.
+/// Reports a policy whose rate follows its arrivals besides, and warns of classes that get less
+/// than they declare when the rate is the least. All rates of a policy scale with its link's.
 pub(super) fn check(autorate: &Autorate, policy: &Policy, span: Span, report: &mut Report) {
     if policy.link.follows_arrivals {
         let message = "its policy has `follows_arrivals` in [link]: two rules would set one rate";

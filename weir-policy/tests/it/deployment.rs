@@ -752,7 +752,9 @@ fn hosts_that_are_asked_are_a_few_and_the_same_for_a_modem() {
     assert_eq!(ports.iter().map(|port| port.reflectors.len()).collect::<Vec<_>>(), [0, 3]);
     let sixes = "'2001:db8::1', '192.0.2.2', '2001:db8::3'";
     check(&both(sixes, sixes), &[]);
-    for near in ["fe80::1", "127.0.0.1", "224.0.0.1", "0.0.0.0", "255.255.255.255", "::1", "ff02::1"] {
+    for near in
+        ["fe80::1", "127.0.0.1", "224.0.0.1", "0.0.0.0", "255.255.255.255", "::1", "ff02::1"]
+    {
         let probes = format!("'{near}', '192.0.2.2', '192.0.2.3'");
         check(&both(&probes, &probes), &["W218@d:15:11", "W218@d:20:11"]);
     }

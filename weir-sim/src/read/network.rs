@@ -314,8 +314,7 @@ fn direction(
         let cure = "write a `policy` beside it, or leave it out";
         report.push(varies.draft(&codes::NEEDLESS, message).cure(cure));
     }
-    let control =
-        varies.as_ref().map(|node| autorate::control(node, behind.is_some(), report));
+    let control = varies.as_ref().map(|node| autorate::control(node, behind.is_some(), report));
     let own = there.map(|there| &there.wire);
     let wire = wire(table, (own, node.as_ref()), &policies.files(), report);
     let policy = node.as_ref().map(|node| policies.read(node, report));
