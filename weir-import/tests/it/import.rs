@@ -490,6 +490,34 @@ fn a_gred_comes_back_with_its_limits() {
     }
 }
 
+/// Each queue is that of a leaf; the policy that is read back has the text, and exports alike.
+#[test]
+fn queues_of_linux_come_back_as_they_were() {
+    for (queue, wanted) in [
+        ("'dualpi2', rules = 'linux', step_packets = 5", "step_packets = 5 }"),
+        ("'dualpi2', rules = 'linux'", "alpha = 41, beta = 819,"),
+        ("'dualpi2', rules = 'linux', alpha = 1, beta = 8388607", "alpha = 1, beta = 8388607,"),
+        ("'fq', bands = 'tos', limit = '30000 packets'", "limit = '30000 packets', bands"),
+        (
+            "'fq', bands = 'tos', limit = '5000 packets', band_limit = 4000",
+            "limit = '12000 packets', bands = 'tos', band_limit = 4000",
+        ),
+        ("'fq', limit = '200 packets'", "limit = '200 packets',"),
+        ("'gred', by = 'precedence', pkttime = '12500 us'", "pkttime = '12500 us'"),
+        ("'gred', by = 'precedence', pkttime = '8 us'", "pkttime = '8 us'"),
+        ("'gred', by = 'precedence'", "pkttime = '800 us'"),
+    ] {
+        let text = format!(
+            "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n[class.a]\nrate = '10 Mbit/s'\n\
+             default = true\nqueue = {{ dropper = {queue} }}\n"
+        );
+        let text = text.replace('\'', "\"");
+        let back = round_trip(&text, Filters::Flower);
+        assert!(back.replace('"', "'").contains(wanted), "{wanted} is missing:\n{back}");
+        check_fixed(&text);
+    }
+}
+
 /// Import, export, import, export: the supported part is equal from the first export on, and the
 /// rest is refused by name. The files are others' samples, read from a folder beside the
 /// repository; `WEIR_SAMPLES` names another folder.

@@ -666,11 +666,39 @@ fn cake_is_kept_with_its_shaper_its_overhead_and_its_queue() {
         ("autorate-ingress besteffort", kept, "follows_arrivals = true"),
         ("precedence hosts", kept, "tins = \"precedence\", hash = \"hosts\" }"),
         ("triple-isolate diffserv3", kept, "queue = { dropper = \"cake\" }"),
+        ("diffserv", kept, "tins = \"diffserv4\" }"),
+        // Words that stand for a link add up, and the last `mpu` counts.
+        ("ethernet ether-vlan docsis", kept, "overhead = { bytes = 46, minimum = 64 }"),
+        ("mpu 128 ethernet", kept, "overhead = { bytes = 24, minimum = 84 }"),
+        ("pppoe-llcsnap conservative noatm", kept, "overhead = { bytes = 34 }"),
+        ("via-ethernet overhead 38", kept, "overhead = { bytes = 24 }"),
+        ("overhead -64", kept, "overhead = { bytes = -78 }"),
+        // `raw` holds whatever follows.
+        ("overhead 22 atm raw", kept, "scheduler = \"fifo\"\n\n"),
+        ("raw overhead 0", kept, "scheduler = \"fifo\"\n\n"),
+        ("raw overhead 22", kept, "overhead = { bytes = 22 }"),
+        (
+            "overhead 256 pppoe-llcsnap",
+            lost("at most 256"),
+            "overhead = { bytes = 256, cell = 48 }",
+        ),
+        // So does the last word of the shaper.
+        (
+            "autorate-ingress bandwidth 18mbit",
+            (Fate::Kept, "the last one counts"),
+            "rate = \"18 Mbit/s\"\nscheduler = \"fifo\"\n\n",
+        ),
+        ("unlimited bandwidth 18mbit", kept, "rate = \"18 Mbit/s\""),
+        ("rtt 10ms interplanetary", kept, "target = \"50000 ms\", interval = \"1000000 ms\""),
+        ("memlimit 0", (Fate::Kept, "the default"), "queue = { dropper = \"cake\" }"),
     ];
     for (options, fate, part) in rows {
         let text = format!("tc qdisc add dev a root cake bandwidth 20mbit {options}");
         check_lines(&text, None, &[fate], &[("", part)]);
     }
+    let text = "tc qdisc add dev a root cake bandwidth 18mbit autorate-ingress unlimited";
+    let part = "rate = \"10 Mbit/s\"\nscheduler = \"fifo\"\n\n";
+    check_lines(text, Some("10 Mbit/s"), &[(Fate::Kept, "counts")], &[("", part)]);
     let text = "tc qdisc add dev a root cake flows";
     let part = "queue = { dropper = \"cake\", hash = \"flows\", unlimited = true }";
     check_lines(text, Some("10 Mbit/s"), &[kept], &[("", part)]);
@@ -819,6 +847,13 @@ fn numbers_that_tc_or_the_kernel_refuses_are_errors() {
         ("sfq divisor 131072", "131072"),
         ("sfq flows x", "x"),
         ("sfq quantum x", "x"),
+        ("dualpi2 typical_rtt 50ms max_rtt 10ms", "10ms"),
+        ("dualpi2 max_rtt 5s", "5s"),
+        ("dualpi2 step_thresh 5q", "5q"),
+        ("dualpi2 alpha 0.003", "0.003"),
+        ("dualpi2 classic_protection 101%", "101%"),
+        ("cake mpu 300", "300"),
+        ("cake overhead -65", "-65"),
     ];
     for (discipline, word) in rows {
         check_queue(discipline, Err(word));

@@ -13,6 +13,7 @@ mod commands;
 mod conditions;
 mod disciplines;
 mod draft;
+mod dualpi2;
 mod ets;
 mod filters;
 mod fq;
