@@ -22,6 +22,7 @@ mod lower;
 mod multiqueue;
 mod selector;
 mod shown;
+mod shown_queues;
 mod tables;
 
 pub(super) mod queues;

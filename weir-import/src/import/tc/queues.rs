@@ -5,13 +5,14 @@ use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted};
 use super::super::words::{Word, Words};
 use super::disciplines::{A_RATE, A_SIZE, bytes, duration, packets, size_u32, unsigned};
+use super::shown_queues::SHOWN;
 use super::units::rate;
 
 /// Reads `choke limit PACKETS bandwidth RATE ...`.
 pub(super) fn choke(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
     let (mut limit, mut bandwidth, mut min, mut max, mut burst) = (0, 0, 0, 0, 0);
     let mut probability = 20_000;
-    let mut ecn = false;
+    let (mut ecn, mut shown) = (false, false);
     while let Some(word) = words.take() {
         match word.text.as_str() {
             "limit" => limit = words.value(A_COUNT, unsigned, reading)?,
@@ -21,10 +22,11 @@ pub(super) fn choke(words: &mut Words, line: LineId, reading: &mut Reading) -> O
             "burst" => burst = words.value(A_COUNT, unsigned, reading)?,
             "probability" => probability = words.value(A_PART, part, reading)?,
             "ecn" => ecn = true,
+            SHOWN => shown = true,
             other => return unknown(other, &word, ("choke", &CHOKE), reading),
         }
     }
-    if limit == 0 || bandwidth < 8 {
+    if limit == 0 || bandwidth < 8 && !shown {
         reading.lost(line, "a choke needs `limit` and `bandwidth`");
         return None;
     }
@@ -41,7 +43,11 @@ pub(super) fn choke(words: &mut Words, line: LineId, reading: &mut Reading) -> O
     keys.extend([("min", min.to_string()), ("max", max.to_string())]);
     keys.push(("pmax", percent(probability)));
     keys.push(("weight", (1u64 << log).to_string()));
-    keys.push(("halves", duration(halves(log, bandwidth))));
+    if shown {
+        reading.approximated(line, HIDDEN);
+    } else {
+        keys.push(("halves", duration(halves(log, bandwidth))));
+    }
     keys.extend(ecn.then(|| ("ecn", "true".to_owned())));
     Some(keys)
 }
@@ -92,6 +98,8 @@ struct Virtual {
     bandwidth: u64,
     priority: Option<u64>,
     probability: Option<u64>,
+    /// Whether it is what tc shows, without burst and bandwidth.
+    shown: bool,
     flags: Vec<Key>,
 }
 
@@ -119,6 +127,10 @@ pub(super) fn gred(
             "probability" => one.probability = Some(words.value(A_PART, part, reading)?),
             "ecn" => one.flags.push(("ecn", "true".to_owned())),
             "harddrop" => one.flags.push(("harddrop", "true".to_owned())),
+            SHOWN => {
+                one.shown = true;
+                reading.approximated(line, HIDDEN);
+            }
             other => return unknown(other, &word, ("gred", &GRED), reading),
         }
     }
@@ -183,7 +195,7 @@ impl Virtual {
         keys.extend([(limit, bytes(self.limit)), (weight, (1u64 << log).to_string())]);
         keys.push((pmax, percent(self.probability.unwrap_or(20_000))));
         keys.extend(self.priority.map(|priority| (prio, priority.to_string())));
-        keys.push(("pkttime", duration((ticks * 1000.0) as u64)));
+        keys.extend((!self.shown).then(|| ("pkttime", duration((ticks * 1000.0) as u64))));
         keys.append(&mut self.flags);
         Some(keys)
     }
@@ -268,6 +280,8 @@ fn millis(millis: u64) -> String {
     duration(millis.saturating_mul(1_000_000))
 }
 
+/// The part of 31 halvings in a cell of tc's table, which is between 256 and 512.
+pub(super) const CELLS: u64 = 384;
 const A_COUNT: &str = "a number of packets";
 const A_NUMBER: &str = "a number";
 const MILLISECONDS: &str = "a number of milliseconds, without a unit";
@@ -278,6 +292,8 @@ const PACKET: f64 = 1000.0;
 const TICK: f64 = 64.0;
 /// The largest packet as tc takes it, of which the device's queue length counts.
 const FRAME: u64 = 1514;
+const HIDDEN: &str = "tc shows neither burst nor bandwidth: their defaults count; `tc -d` shows \
+     what they follow from";
 const GRED_FLAGS: [&str; 3] = ["grio", "ecn", "harddrop"];
 const GRED: [&str; 16] = [
     "setup",

@@ -2,7 +2,7 @@
 //! structures are those of <linux/pkt_sched.h>.
 
 use super::super::cake::ISOLATIONS;
-use super::super::queues::burst_of;
+use super::super::queues::{CELLS, burst_of};
 use super::super::units::written_burst;
 use super::attributes::{Attributes, number};
 use super::{Message, STAB, above, handle};
@@ -377,8 +377,6 @@ const ROWS: &[(&str, u16, &str, Form)] = &[
     ("qfq", 1, "weight", Form::Plain),
     ("qfq", 2, "maxpkt", Form::Plain),
 ];
-/// The part of 31 halvings in a cell of tc's table, which is between 256 and 512.
-const CELLS: u64 = 384;
 /// `TC_LINKLAYER_ATM`.
 const ATM: u32 = 2;
 /// Nanoseconds of a tick, and what divides them.
