@@ -223,6 +223,7 @@ fn errors_of_pf_conf_point_at_their_word() {
         ("queue bb bandwidth 10x", "W403@3:20", "10Mb"),
         ("queue bb priority 9", "W403@3:7", "0 to 7"),
         ("queue bb cbq(borow)", "W401@3:14", "did you mean `borrow`?"),
+        ("pass out tos af99 queue a", "W403@3:14", "a DSCP such as `af41`"),
         ("pas out all", "W401@3:1", "did you mean `pass`?"),
         ("pass out qick all", "W401@3:10", "did you mean `quick`?"),
         ("pass out on $em all", "W404@3:13", "macro"),
