@@ -222,8 +222,8 @@ fn virtual_queues(params: &Params) -> Vec<VirtualQueue> {
     (0..8).filter_map(of).collect()
 }
 
-/// Writes each virtual queue of a `gred`. tc computes weight and pause from a burst and a bandwidth,
-/// and all queues have one `pkttime`.
+/// Writes each virtual queue of a `gred`. tc computes weight and pause from a burst and a
+/// bandwidth, and all queues have one `pkttime`.
 fn virtual_commands(name: &str, params: &Params, writer: &mut Writer<'_>) -> Vec<String> {
     // The kernel refuses a queue that tc writes without the flags of the setup.
     let set = ["ecn", "harddrop"].into_iter().filter(|flag| params.flag(flag) == Some(true));

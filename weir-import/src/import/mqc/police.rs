@@ -98,7 +98,8 @@ impl Police {
         let conform = (self.conform != Action::Pass).then(|| written(self.conform));
         let Some(peak) = self.peak.map(bits).filter(|peak| *peak >= rate) else {
             if self.peak.is_some() || self.violate.is_some_and(|violate| violate != self.exceed) {
-                let note = "Weir has one burst for one rate: what violates it is treated as what exceeds it";
+                let note = "Weir has one burst for one rate: packets that violate it are treated \
+                            as those that exceed it";
                 reading.approximated(self.line, note);
             }
             keys.extend(conform.map(|action| ("in", action)));

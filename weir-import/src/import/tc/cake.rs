@@ -180,8 +180,8 @@ fn valued(
     Some(true)
 }
 
-/// Applies a keyword that stands for an overhead. tc adds up what they say, but for two; `raw` holds
-/// whatever follows.
+/// Applies a keyword that stands for an overhead. tc adds up what they say, but for two; `raw`
+/// holds whatever follows.
 fn framing(one: &mut Discipline, draft: &mut Draft, kind: &LinkKind) {
     let before = if ["raw", "conservative"].contains(&kind.keyword) { 0 } else { draft.overhead };
     draft.overhead = before + kind.bytes;

@@ -1,11 +1,11 @@
-//! Queues that `tc qdisc show` prints otherwise than tc takes them: numbers with units, keys of JSON
-//! with names of their own, and options that it does not show at all [iproute2 tc/q_*.c].
+//! Queues that `tc qdisc show` prints otherwise than tc takes them: numbers with units, keys of
+//! JSON with names of their own, and options that it does not show at all [iproute2 tc/q_*.c].
 
 use super::super::words::number;
 use super::queues::{CELLS, burst_of};
 use super::units::{size, time};
 
-/// What stands for an option of JSON.
+/// How an option of JSON becomes words of tc.
 enum Form {
     /// The word of tc, with a unit behind the value.
     Named(&'static str, &'static str),
@@ -62,7 +62,7 @@ pub(super) fn bare(before: &str, text: &str) -> Option<String> {
 pub(super) fn further(kind: &str, words: &[&str]) -> Option<String> {
     match (kind, words) {
         ("gred", ["vq", ..]) => Some(words.join(" ")),
-        // Before iproute2 6.2, in milliseconds.
+        // Before iproute2 5.5, with times in milliseconds.
         (
             "sfb",
             [
