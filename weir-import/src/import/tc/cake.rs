@@ -7,7 +7,7 @@ use super::super::lines::{LineId, Reading};
 use super::super::sketch::quoted;
 use super::super::words::{Words, number};
 use super::disciplines::{Discipline, bytes, duration};
-use super::units::{rate, size, time};
+use super::units::{base0, rate, size, time};
 use weir_core::link::{Coding, Framing};
 
 /// The options that count several words or change another one.
@@ -172,8 +172,10 @@ fn valued(
         "noatm" => one.overhead.coding = Coding::Plain,
         "ptm" => one.overhead.coding = Coding::Ptm,
         "fwmark" => {
-            words.need("a mask", reading)?;
-            reading.approximated(draft.line, "`fwmark` is left out");
+            let mask = words.value("a mask", |text| base0(text, u32::MAX), reading)?;
+            if mask > 0 {
+                reading.approximated(draft.line, "`fwmark` is left out");
+            }
         }
         _ => return Some(false),
     }

@@ -277,6 +277,10 @@ fn percent(millionths: u64) -> String {
 }
 
 fn millis(millis: u64) -> String {
+    if millis == 0 {
+        // The kernel then never takes another hash, or fills no bins before.
+        return quoted("0 s");
+    }
     duration(millis.saturating_mul(1_000_000))
 }
 

@@ -189,6 +189,7 @@ fn disciplines_of_tc_below_a_class() {
                 "",
                 "queue = { dropper = 'sfb', rehash = '60000 ms', warmup = '6000 ms', increment = '0.5000 %', decrement = '0.0500 %', penalty_rate = 30, penalty_burst = 9, limit = '300 packets', max = 40, target = 32 }",
             ),
+            ("sfb rehash 0 db 0", KEPT, "", "'sfb', rehash = '0 s', warmup = '0 s', limit"),
             ("sfb", KEPT, "", "dropper = 'sfb', limit = '1000 packets', max = 25, target = 20 }"),
             (
                 "dualpi2 target 20ms tupdate 10ms alpha 0.16 beta 3.2 coupling_factor 3 step_thresh 2ms classic_protection 25 any_ect overflow",
