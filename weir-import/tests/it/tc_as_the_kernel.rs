@@ -988,6 +988,22 @@ fn the_root_of_hfsc_that_tc_shows_is_no_class() {
     assert!(policy.contains("[class.1-3]") && !policy.contains("1-0"), "{policy}");
 }
 
+#[test]
+fn virtual_queues_of_a_gred_have_one_pause() {
+    let queue = |number: u8, rate: &str| {
+        format!(
+            "qdisc change dev a root gred vq {number} limit 60kb min 15kb max 25kb burst 20 \
+             avpkt 1000 bandwidth {rate}\n"
+        )
+    };
+    for (rate, note) in [("10mbit", ""), ("20mbit", "one `pkttime`")] {
+        let head = "qdisc add dev a root gred setup vqs 3 default 1\n";
+        let import = read(&format!("{head}{}{}", queue(1, "10mbit"), queue(2, rate)), None);
+        let found = &import.lines[2].note;
+        assert!(found.contains(note) && found.is_empty() == note.is_empty(), "{found}");
+    }
+}
+
 /// Checks the queue that a discipline at the root becomes, and what is not kept.
 fn check_shown(text: &str, wanted: &str, note: &str) {
     let import = read(text, Some("10 Mbit/s"));

@@ -70,6 +70,14 @@ pub(super) struct ClassOptions {
 }
 
 impl Discipline {
+    /// Returns whether two virtual queues of a `gred` take a packet to last for other times.
+    pub(super) fn has_another_pause(&self, other: &Discipline) -> bool {
+        let of = |one: &Discipline| {
+            one.queue.iter().find(|key| key.0 == "pkttime").map(|key| key.1.clone())
+        };
+        of(self).zip(of(other)).is_some_and(|(one, other)| one != other)
+    }
+
     /// Takes over what a `change` says; that of a `gred` is one of its virtual queues.
     pub(super) fn change(&mut self, new: Discipline) {
         let before = std::mem::replace(self, new);

@@ -363,6 +363,9 @@ fn qdisc(
         return None;
     }
     if act != Act::Add && same(old) && (place.handle.is_none() || old.handle == handle) {
+        if old.kind.has_another_pause(&new.kind) {
+            reading.approximated(line, "virtual queues have one `pkttime` here: the last counts");
+        }
         old.kind.change(new.kind);
         return Some(());
     }
