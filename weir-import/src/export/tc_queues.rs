@@ -26,7 +26,7 @@ pub(super) fn write(writer: &mut Writer<'_>, classes: &[ExportedClass]) {
         let device = writer.device;
         writer.command(format!("qdisc add dev {device} parent {} {queue}", class.id));
         if plan.dropper == "gred" {
-            for queue in virtual_commands(&plan.params, writer.rate()) {
+            for queue in virtual_commands(&name, &plan.params, writer) {
                 writer.command(format!("qdisc change dev {device} parent {} {queue}", class.id));
             }
         }
@@ -94,7 +94,20 @@ fn fq_codel(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
 fn fq(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
     let params = &plan.params;
     lose_hash(name, plan, writer);
-    let mut text = keys("fq", params, FQ);
+    let has_bands = params.choice("bands") == Some("tos");
+    let limit = match has_bands {
+        true => params.number("band_limit").unwrap_or(10_000),
+        false => u64::from(packets_of(plan.limit())),
+    };
+    let has_all = match plan.limit() {
+        Limit::Packets(all) => u64::from(all) >= limit.saturating_mul(BANDS),
+        Limit::Bytes(_) => false,
+    };
+    if has_bands && !has_all {
+        let why = "the kernel holds each band to `band_limit`, and the queue to no limit";
+        writer.lose(format!("limit of class `{name}`"), why);
+    }
+    let mut text = keys(&format!("fq limit {limit}"), params, FQ);
     let rate = |key| params.rate(key).map(|rate| rate.bits_per_second());
     if let Some(rate) = rate("maxrate") {
         let low = rate_low(params);
@@ -109,7 +122,7 @@ fn fq(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         }
         let _ = write!(text, " orphan_mask {}", flows.next_power_of_two() - 1);
     }
-    if params.choice("bands") == Some("tos") {
+    if has_bands {
         let weight = |key, default| params.number(key).unwrap_or(default);
         let (low, usual) = (weight("weight0", 9 << 16), weight("weight1", 3 << 16));
         let _ = write!(
@@ -122,6 +135,13 @@ fn fq(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
         writer.lose(format!("the single band of class `{name}`"), why);
     }
     text
+}
+
+fn packets_of(limit: Limit) -> u32 {
+    match limit {
+        Limit::Packets(packets) => packets,
+        Limit::Bytes(bytes) => (bytes.get() / TYPICAL).clamp(1, u32::MAX.into()) as u32,
+    }
 }
 
 fn rate_low(params: &Params) -> u64 {
@@ -143,12 +163,13 @@ fn choke(name: &str, plan: &QueuePlan, writer: &mut Writer<'_>) -> String {
     let usual = Rate::new(writer.rate())
         .map_or(1, |rate| rate.transmit_time(Bytes::new(1000)).as_nanos() << weight.max(1).ilog2());
     let pause = params.duration("halves").map_or(usual, |time| time.as_nanos());
-    let found = crate::import::tc_burst_of(weight, min, pause);
+    let found = crate::import::tc_burst_of(weight, min as f64, pause);
     let (burst, bandwidth) = found.unwrap_or_else(|| {
         let why = "tc computes it from a burst, and none gives this one";
         writer.lose(format!("`weight` of class `{name}`"), why);
         (min + 1, writer.rate())
     });
+    let bandwidth = at_most(bandwidth, name, writer);
     let marks = if params.flag("ecn") == Some(true) { " ecn" } else { "" };
     keys("choke", params, CHOKE) + &format!(" burst {burst} bandwidth {bandwidth}bit{marks}")
 }
@@ -201,12 +222,17 @@ fn virtual_queues(params: &Params) -> Vec<VirtualQueue> {
     (0..8).filter_map(of).collect()
 }
 
-/// Writes each virtual queue of a `gred`.
-fn virtual_commands(params: &Params, rate: u64) -> Vec<String> {
+/// Writes each virtual queue of a `gred`. tc computes weight and pause from a burst and a
+/// bandwidth, and all queues have one `pkttime`.
+fn virtual_commands(name: &str, params: &Params, writer: &mut Writer<'_>) -> Vec<String> {
     // The kernel refuses a queue that tc writes without the flags of the setup.
     let set = ["ecn", "harddrop"].into_iter().filter(|flag| params.flag(flag) == Some(true));
     let flags: String = set.map(|flag| format!(" {flag}")).collect();
-    let command = |queue: VirtualQueue| {
+    let usual = Rate::new(writer.rate())
+        .map_or(1, |rate| rate.transmit_time(Bytes::new(PACKET)).as_nanos());
+    let time = params.duration("pkttime").map_or(usual, |time| time.as_nanos());
+    let bandwidth = at_most(crate::import::tc_bandwidth_of(time), name, writer);
+    let mut command = |queue: VirtualQueue| {
         let VirtualQueue { number: at, min, max, limit } = queue;
         let written = |name: &str| params.value(&format!("{name}_{at}"));
         let number = |name: &str, default: u64| match written(name) {
@@ -218,14 +244,27 @@ fn virtual_commands(params: &Params, rate: u64) -> Vec<String> {
             _ => 0.02,
         };
         let (weight, prio) = (number("weight", 64), number("prio", at as u64));
-        let found = crate::import::tc_burst_of(weight, min.div_ceil(PACKET), 1);
+        let found = crate::import::tc_burst_of(weight, min as f64 / PACKET as f64, 1);
+        if found.is_none() {
+            let why = "tc computes it from a burst, and none gives this one";
+            writer.lose(format!("`weight_{at}` of class `{name}`"), why);
+        }
         let burst = found.map_or(min.div_ceil(PACKET) + 1, |row| row.0);
         format!(
             "gred vq {at} limit {limit} min {min} max {max} avpkt {PACKET} burst {burst} \
-             probability {part:.6} bandwidth {rate}bit prio {prio}{flags}"
+             probability {part:.6} bandwidth {bandwidth}bit prio {prio}{flags}"
         )
     };
-    virtual_queues(params).into_iter().map(command).collect()
+    virtual_queues(params).into_iter().map(&mut command).collect()
+}
+
+/// Holds a bandwidth to the largest that tc reads here.
+fn at_most(bandwidth: u64, name: &str, writer: &mut Writer<'_>) -> u64 {
+    if bandwidth > BANDWIDTH_MAX {
+        let why = "tc computes it from a bandwidth of at most 34 Gbit/s";
+        writer.lose(format!("the pause of the average of class `{name}`"), why);
+    }
+    bandwidth.min(BANDWIDTH_MAX)
 }
 
 fn dualpi2(name: &str, params: &Params, writer: &mut Writer<'_>) -> String {
@@ -244,10 +283,12 @@ fn dualpi2(name: &str, params: &Params, writer: &mut Writer<'_>) -> String {
     let overload = if marks { "overflow" } else { "drop_on_overload" };
     let mut text = keys("dualpi2", params, DUALPI2);
     let (alpha, beta) = (gain("alpha", 41), gain("beta", 819));
-    let _ = write!(text, " alpha {alpha:.6} beta {beta:.6} {ect} {overload}");
+    // Eight decimals hold any 256th: tc cuts what is below one off.
+    let _ = write!(text, " alpha {alpha} beta {beta} {ect} {overload}");
     let micros = params.duration("step").map_or(1000, |step| step.as_nanos() / 1000);
     let most = params.number("step_packets");
-    let step = most.map_or_else(|| format!("{micros}us"), |most| most.to_string());
+    // tc takes a bare number for microseconds.
+    let step = most.map_or_else(|| format!("{micros}us"), |most| format!("{most}p"));
     let _ = write!(text, " step_thresh {step}");
     if let Some(floor) = params.number("step_floor") {
         writer.lose(format!("`step_floor` of class `{name}`"), "the kernel counts at arrival");
@@ -356,6 +397,8 @@ fn ecn(params: &Params, default: bool) -> String {
     if params.flag("ecn").unwrap_or(default) { " ecn".to_owned() } else { " noecn".to_owned() }
 }
 
+/// The bands of the kernel's `fq`.
+const BANDS: u64 = 3;
 const FQ_CODEL_QUANTUM_MIN: u64 = 256;
 const FQ_CODEL: &[Row] = &[
     ("limit", "limit", "10240"),
@@ -395,7 +438,6 @@ const FQ_PIE: &[Row] = &[
     ("ecn_max", "ecn_prob", "10"),
 ];
 const FQ: &[Row] = &[
-    ("limit", "limit", "10000"),
     ("flow_limit", "flow_limit", "100"),
     ("quantum", "quantum", "3028"),
     ("initial_quantum", "initial_quantum", "15140"),
@@ -424,6 +466,8 @@ const GRED_DEFAULTS: [(usize, u64); 3] = [(1, 90_000), (2, 60_000), (3, 30_000)]
 const FRAME: u64 = 1514;
 /// The packet of which a `gred` counts its bursts.
 const PACKET: u64 = 1000;
+/// The largest rate of 32 bits of bytes in a second.
+const BANDWIDTH_MAX: u64 = (u32::MAX as u64) * 8;
 /// Words of `sfb` that count in milliseconds.
 const MILLIS: [&str; 2] = ["rehash", "db"];
 const DUALPI2: &[Row] = &[

@@ -82,7 +82,7 @@ impl Writer<'_> {
     }
 
     /// Returns the words of a cake for the framing: it counts from the IP header.
-    pub(super) fn cake_overhead(&self) -> String {
+    pub(super) fn cake_overhead(&mut self) -> String {
         let framing = match self.policy.link.charge {
             Charge::Frame => Framing { added: 0, minimum: 0, coding: Coding::Plain },
             Charge::Wire => self.policy.link.framing,
@@ -93,7 +93,12 @@ impl Writer<'_> {
             Coding::Cells(_) => "atm",
         };
         let added = i64::from(framing.added) + ETHERNET_HEADER;
-        format!(" overhead {added} mpu {} {coding}", framing.minimum)
+        let (bytes, minimum) = (added.clamp(-64, 256), framing.minimum.min(256));
+        if (bytes, minimum) != (added, framing.minimum) {
+            let why = "tc takes from -64 to 256 bytes beside the IP packet, and an `mpu` up to 256";
+            self.lose("`overhead` of the link", why);
+        }
+        format!(" overhead {bytes} mpu {minimum} {coding}")
     }
 
     /// Returns `stab ...`, for disciplines whose classes have no `overhead`.

@@ -89,7 +89,11 @@ const KNOWN: [Known; 14] = [
         name: "tc",
         noun: "a script of tc commands",
         instead: None,
-        is_text: |text| has_key(text, &["kind\":\"", "kind\": \"htb", "qdisc"]),
+        is_text: |text| {
+            let is_shown =
+                has_key(text, &["kind\"", "class\""]) && has_key(text, &["handle\"", "protocol\""]);
+            is_shown || has_key(text, &["qdisc"])
+        },
         is_line: |words| {
             let verbs = ["add", "change", "replace", "del", "delete"];
             let is_tc = ["tc", "/sbin/tc", "/usr/sbin/tc", "$TC", "${TC}"];

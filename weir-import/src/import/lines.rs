@@ -145,6 +145,10 @@ fn shown(text: &str) -> String {
     let mut shown = String::new();
     for word in words {
         if shown.len() + word.len() > SHOWN_MAX {
+            // A line of JSON without blanks is one word.
+            if shown.is_empty() {
+                shown.extend(word.chars().take(SHOWN_MAX));
+            }
             shown.push_str(" ...");
             return shown;
         }

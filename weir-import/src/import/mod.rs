@@ -200,8 +200,14 @@ pub(crate) fn tc_burst(burst: u64, rate: u64) -> u64 {
 
 /// Returns the burst and the bandwidth in bit/s by which `tc` computes the weight of an average and
 /// the pause that halves it, in nanoseconds.
-pub(crate) fn tc_burst_of(weight: u64, min: u64, pause: u64) -> Option<(u64, u64)> {
+pub(crate) fn tc_burst_of(weight: u64, min: f64, pause: u64) -> Option<(u64, u64)> {
     tc::queues::burst_of(weight, min, pause)
+}
+
+/// Returns the bandwidth in bit/s by which the kernel takes a packet of 1000 bytes to last for a
+/// time in nanoseconds.
+pub(crate) fn tc_bandwidth_of(packet: u64) -> u64 {
+    tc::queues::bandwidth_of(packet.max(1) as f64)
 }
 
 /// The languages in the order of the help.

@@ -177,6 +177,14 @@ impl Section {
         }
         words.extend(place);
         words.push(one(self.kind.tc));
+        if self.kind.tc == "cake" {
+            // systemd sends each key by itself; for tc the order of these words counts.
+            options.sort_by_key(|word| match word.text.as_str() {
+                "raw" => 0,
+                "autorate-ingress" => 2,
+                _ => 1,
+            });
+        }
         words.extend(options);
         Some(words)
     }
@@ -365,7 +373,7 @@ const CAKE: [Key; 14] = [
     ("Bandwidth", Value::Rate("bandwidth")),
     ("AutoRateIngress", Value::Flag("autorate-ingress", "")),
     ("OverheadBytes", Value::Plain("overhead")),
-    ("MPUBytes", Value::Size("mpu")),
+    ("MPUBytes", Value::Bytes("mpu")),
     ("CompensationMode", Value::Choice(&[("none", "noatm"), ("atm", "atm"), ("ptm", "ptm")])),
     ("UseRawPacketSize", Value::Flag("raw", "")),
     (
@@ -414,7 +422,7 @@ const BUCKET: [Key; 7] = [
     ("LatencySec", Value::Time("latency")),
     ("PeakRate", Value::Rate("peakrate")),
     ("MTUBytes", Value::Size("mtu")),
-    ("MPUBytes", Value::Size("mpu")),
+    ("MPUBytes", Value::Bytes("mpu")),
 ];
 const HTB_CLASS: [Key; 8] = [
     ("Priority", Value::Plain("prio")),

@@ -317,6 +317,12 @@ fn schedulers_with_one_queue() {
                 triple-isolate rtt 100000us nowash nonat no-ack-filter split-gso overhead 14 mpu 0 \
                 noatm autorate-ingress";
     check(Filters::Flower, &format!("{link}{class}@"), &[("", line, &[])]);
+    let wide = link.replace("follows_arrivals = true", "overhead = { bytes = 250, minimum = 300 }");
+    let line = "qdisc add dev eth0 root handle 1: cake bandwidth 10000000bit diffserv3 \
+                triple-isolate rtt 100000us nowash nonat no-ack-filter split-gso overhead 256 mpu \
+                256 noatm";
+    let rows: [Row; 1] = [("", line, &[("`overhead` of the link", "`mpu` up to 256")])];
+    check(Filters::Flower, &format!("{wide}{class}@"), &rows);
 }
 
 #[test]
@@ -443,6 +449,11 @@ fn queues_of_classes() {
             (
                 "dropper = 'fq', bands = 'tos', weight2 = 10000",
                 "qdisc add dev eth0 parent 1:1 fq limit 10000 flow_limit 100 quantum 3028 initial_quantum 15140 refill_delay 40000us bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 weights 589824 196608 10000",
+                &[("limit of class `a`", "to no limit")],
+            ),
+            (
+                "dropper = 'fq', bands = 'tos', limit = '15000 packets', band_limit = 4000",
+                "qdisc add dev eth0 parent 1:1 fq limit 4000 flow_limit 100 quantum 3028 initial_quantum 15140 refill_delay 40000us bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 weights 589824 196608 65536",
                 &[],
             ),
             (
@@ -462,7 +473,7 @@ fn queues_of_classes() {
             ),
             (
                 "dropper = 'dualpi2', rules = 'linux', target = '20 ms', identifier = 'ect', overload = 'mark'",
-                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 20000us tupdate 16000us coupling_factor 2 classic_protection 10 alpha 0.160156 beta 3.199219 any_ect overflow step_thresh 1000us",
+                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 20000us tupdate 16000us coupling_factor 2 classic_protection 10 alpha 0.16015625 beta 3.19921875 any_ect overflow step_thresh 1000us",
                 &[],
             ),
             (
@@ -472,17 +483,31 @@ fn queues_of_classes() {
             ),
             (
                 "dropper = 'gred', max_2 = '60 KB', prio_2 = 1, ecn = true",
-                "qdisc change dev eth0 parent 1:1 gred vq 2 limit 240000 min 20000 max 60000 avpkt 1000 burst 43 probability 0.020000 bandwidth 10000000bit prio 1 ecn",
+                "qdisc change dev eth0 parent 1:1 gred vq 2 limit 240000 min 20000 max 60000 avpkt 1000 burst 43 probability 0.020000 bandwidth 156250000bit prio 1 ecn",
                 &[("`by` of class `a`", "tc_index")],
             ),
             (
+                "dropper = 'gred', max_2 = '60 KB', prio_2 = 1, pkttime = '12500 us'",
+                "qdisc change dev eth0 parent 1:1 gred vq 2 limit 240000 min 20000 max 60000 avpkt 1000 burst 43 probability 0.020000 bandwidth 10000000bit prio 1",
+                &[("`by` of class `a`", "tc_index")],
+            ),
+            (
+                "dropper = 'gred', max_2 = '60 KB', weight_2 = 1, pkttime = '1 us'",
+                "qdisc change dev eth0 parent 1:1 gred vq 2 limit 240000 min 20000 max 60000 avpkt 1000 burst 21 probability 0.020000 bandwidth 34359738360bit prio 2",
+                &[
+                    ("`by` of class `a`", "tc_index"),
+                    ("the pause of the average of class `a`", "34 Gbit/s"),
+                    ("`weight_2` of class `a`", "none gives this one"),
+                ],
+            ),
+            (
                 "dropper = 'dualpi2', rules = 'linux', step_packets = 5, step_floor = 3, early = true",
-                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 15000us tupdate 16000us coupling_factor 2 classic_protection 10 alpha 0.160156 beta 3.199219 l4s_ect drop_on_overload step_thresh 5 min_qlen_step 3 drop_enqueue",
+                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 15000us tupdate 16000us coupling_factor 2 classic_protection 10 alpha 0.16015625 beta 3.19921875 l4s_ect drop_on_overload step_thresh 5p min_qlen_step 3 drop_enqueue",
                 &[("`step_floor` of class `a`", "at arrival")],
             ),
             (
                 "dropper = 'dualpi2', ramp = '400 us', nqb = true",
-                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 15000us tupdate 16000us coupling_factor 2 classic_protection 10 alpha 0.160156 beta 3.199219 l4s_ect drop_on_overload step_thresh 1000us",
+                "qdisc add dev eth0 parent 1:1 dualpi2 limit 10000 target 15000us tupdate 16000us coupling_factor 2 classic_protection 10 alpha 0.16015625 beta 3.19921875 l4s_ect drop_on_overload step_thresh 1000us",
                 &[
                     ("`rules` of class `a`", "its own"),
                     ("`ramp` of class `a`", "a step only"),

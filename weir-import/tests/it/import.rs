@@ -223,6 +223,7 @@ fn errors_of_pf_conf_point_at_their_word() {
         ("queue bb bandwidth 10x", "W403@3:20", "10Mb"),
         ("queue bb priority 9", "W403@3:7", "0 to 7"),
         ("queue bb cbq(borow)", "W401@3:14", "did you mean `borrow`?"),
+        ("pass out tos af99 queue a", "W403@3:14", "a DSCP such as `af41`"),
         ("pas out all", "W401@3:1", "did you mean `pass`?"),
         ("pass out qick all", "W401@3:10", "did you mean `quick`?"),
         ("pass out on $em all", "W404@3:13", "macro"),
@@ -482,6 +483,34 @@ fn a_gred_comes_back_with_its_limits() {
         let text = format!(
             "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n[class.a]\nrate = '10 Mbit/s'\n\
              default = true\nqueue = {{ dropper = 'gred', by = 'precedence', {queue} }}\n"
+        );
+        let text = text.replace('\'', "\"");
+        let back = round_trip(&text, Filters::Flower);
+        assert!(back.replace('"', "'").contains(wanted), "{wanted} is missing:\n{back}");
+        check_fixed(&text);
+    }
+}
+
+/// Each queue is that of a leaf; the policy that is read back has the text, and exports alike.
+#[test]
+fn queues_of_linux_come_back_as_they_were() {
+    for (queue, wanted) in [
+        ("'dualpi2', rules = 'linux', step_packets = 5", "step_packets = 5 }"),
+        ("'dualpi2', rules = 'linux'", "alpha = 41, beta = 819,"),
+        ("'dualpi2', rules = 'linux', alpha = 1, beta = 8388607", "alpha = 1, beta = 8388607,"),
+        ("'fq', bands = 'tos', limit = '30000 packets'", "limit = '30000 packets', bands"),
+        (
+            "'fq', bands = 'tos', limit = '5000 packets', band_limit = 4000",
+            "limit = '12000 packets', bands = 'tos', band_limit = 4000",
+        ),
+        ("'fq', limit = '200 packets'", "limit = '200 packets',"),
+        ("'gred', by = 'precedence', pkttime = '12500 us'", "pkttime = '12500 us'"),
+        ("'gred', by = 'precedence', pkttime = '8 us'", "pkttime = '8 us'"),
+        ("'gred', by = 'precedence'", "pkttime = '800 us'"),
+    ] {
+        let text = format!(
+            "[link]\nrate = '10 Mbit/s'\nscheduler = 'htb'\n[class.a]\nrate = '10 Mbit/s'\n\
+             default = true\nqueue = {{ dropper = {queue} }}\n"
         );
         let text = text.replace('\'', "\"");
         let back = round_trip(&text, Filters::Flower);

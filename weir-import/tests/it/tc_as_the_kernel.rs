@@ -666,11 +666,39 @@ fn cake_is_kept_with_its_shaper_its_overhead_and_its_queue() {
         ("autorate-ingress besteffort", kept, "follows_arrivals = true"),
         ("precedence hosts", kept, "tins = \"precedence\", hash = \"hosts\" }"),
         ("triple-isolate diffserv3", kept, "queue = { dropper = \"cake\" }"),
+        ("diffserv", kept, "tins = \"diffserv4\" }"),
+        // Words that stand for a link add up, and the last `mpu` counts.
+        ("ethernet ether-vlan docsis", kept, "overhead = { bytes = 46, minimum = 64 }"),
+        ("mpu 128 ethernet", kept, "overhead = { bytes = 24, minimum = 84 }"),
+        ("pppoe-llcsnap conservative noatm", kept, "overhead = { bytes = 34 }"),
+        ("via-ethernet overhead 38", kept, "overhead = { bytes = 24 }"),
+        ("overhead -64", kept, "overhead = { bytes = -78 }"),
+        // `raw` holds whatever follows.
+        ("overhead 22 atm raw", kept, "scheduler = \"fifo\"\n\n"),
+        ("raw overhead 0", kept, "scheduler = \"fifo\"\n\n"),
+        ("raw overhead 22", kept, "overhead = { bytes = 22 }"),
+        (
+            "overhead 256 pppoe-llcsnap",
+            lost("at most 256"),
+            "overhead = { bytes = 256, cell = 48 }",
+        ),
+        // So does the last word of the shaper.
+        (
+            "autorate-ingress bandwidth 18mbit",
+            (Fate::Kept, "the last one counts"),
+            "rate = \"18 Mbit/s\"\nscheduler = \"fifo\"\n\n",
+        ),
+        ("unlimited bandwidth 18mbit", kept, "rate = \"18 Mbit/s\""),
+        ("rtt 10ms interplanetary", kept, "target = \"50000 ms\", interval = \"1000000 ms\""),
+        ("memlimit 0", (Fate::Kept, "the default"), "queue = { dropper = \"cake\" }"),
     ];
     for (options, fate, part) in rows {
         let text = format!("tc qdisc add dev a root cake bandwidth 20mbit {options}");
         check_lines(&text, None, &[fate], &[("", part)]);
     }
+    let text = "tc qdisc add dev a root cake bandwidth 18mbit autorate-ingress unlimited";
+    let part = "rate = \"10 Mbit/s\"\nscheduler = \"fifo\"\n\n";
+    check_lines(text, Some("10 Mbit/s"), &[(Fate::Kept, "counts")], &[("", part)]);
     let text = "tc qdisc add dev a root cake flows";
     let part = "queue = { dropper = \"cake\", hash = \"flows\", unlimited = true }";
     check_lines(text, Some("10 Mbit/s"), &[kept], &[("", part)]);
@@ -819,6 +847,13 @@ fn numbers_that_tc_or_the_kernel_refuses_are_errors() {
         ("sfq divisor 131072", "131072"),
         ("sfq flows x", "x"),
         ("sfq quantum x", "x"),
+        ("dualpi2 typical_rtt 50ms max_rtt 10ms", "10ms"),
+        ("dualpi2 max_rtt 5s", "5s"),
+        ("dualpi2 step_thresh 5q", "5q"),
+        ("dualpi2 alpha 0.003", "0.003"),
+        ("dualpi2 classic_protection 101%", "101%"),
+        ("cake mpu 300", "300"),
+        ("cake overhead -65", "-65"),
     ];
     for (discipline, word) in rows {
         check_queue(discipline, Err(word));
@@ -952,3 +987,152 @@ fn the_root_of_hfsc_that_tc_shows_is_no_class() {
     let policy = &read(text, None).policies[0].policy;
     assert!(policy.contains("[class.1-3]") && !policy.contains("1-0"), "{policy}");
 }
+
+#[test]
+fn virtual_queues_of_a_gred_have_one_pause() {
+    let queue = |number: u8, rate: &str| {
+        format!(
+            "qdisc change dev a root gred vq {number} limit 60kb min 15kb max 25kb burst 20 \
+             avpkt 1000 bandwidth {rate}\n"
+        )
+    };
+    for (rate, note) in [("10mbit", ""), ("20mbit", "one `pkttime`")] {
+        let head = "qdisc add dev a root gred setup vqs 3 default 1\n";
+        let import = read(&format!("{head}{}{}", queue(1, "10mbit"), queue(2, rate)), None);
+        let found = &import.lines[2].note;
+        assert!(found.contains(note) && found.is_empty() == note.is_empty(), "{found}");
+    }
+}
+
+/// Checks the queue that a discipline at the root becomes, and what is not kept.
+fn check_shown(text: &str, wanted: &str, note: &str) {
+    let import = read(text, Some("10 Mbit/s"));
+    let policy = import.policies[0].policy.replace('"', "'");
+    assert!(policy.contains(wanted), "{wanted} is not in\n{policy}of {text}");
+    assert!(import.lines.iter().all(|line| line.fate != Fate::Lost), "{:#?}", import.lines);
+    let notes: Vec<&str> = import.lines.iter().map(|line| line.note.as_str()).collect();
+    let found = notes.iter().any(|one| one.contains(note));
+    assert!(found && (!note.is_empty() || notes.iter().all(|one| !one.contains("left out"))));
+}
+
+#[test]
+fn queues_that_tc_shows_are_read() {
+    let fq = "queue = { dropper = 'fq', limit = '30000 packets', bands = 'tos', band_limit = 10000, \
+              maxrate = '20000000 bit/s', flow_limit = 100, flows = 1024, weight0 = 589824, \
+              weight1 = 196608, weight2 = 65536, quantum = '3028 B', initial_quantum = '15140 B', \
+              low_rate_threshold = '550000 bit/s', refill_delay = '40 ms' }";
+    let dualpi2 = "queue = { dropper = 'dualpi2', rules = 'linux', limit = '10000 packets', \
+                   target = '15 ms', update = '16 ms', alpha = 41, beta = 819, step_packets = 5, \
+                   coupling = 2, overload = 'drop', protection = 10, identifier = 'ect1' }";
+    let cake = "overhead = 'docsis'\nfollows_arrivals = true\n\n[class.all]\nqueue = { dropper = \
+                'cake', tins = 'diffserv4', hash = 'dual-srchost', target = '5 ms', interval = \
+                '100 ms', memory = '4194304 B', ack_filter = 'spare' }";
+    let sfb = "queue = { dropper = 'sfb', rehash = '600000 ms', warmup = '60000 ms', increment = \
+               '0.0504 %', decrement = '0.0046 %', penalty_rate = 10, penalty_burst = 20, limit = \
+               '1000 packets', max = 25, target = 20 }";
+    let old_sfb = "increment = '0.0500 %', decrement = '0.0050 %', penalty_rate = 10, \
+                   penalty_burst = 20, rehash = '600000 ms', warmup = '60000 ms', limit";
+    let gred = "queue = { dropper = 'gred', by = 'precedence', grio = true, default = 2, limit = \
+                '184320 B', max_1 = '25600 B', min_1 = '15360 B', limit_1 = '61440 B', weight_1 = \
+                4, pmax_1 = '2.0000 %', prio_1 = 2, max_2";
+    let detailed = "max_1 = '25600 B', min_1 = '15360 B', limit_1 = '61440 B', weight_1 = 512, \
+                    pmax_1 = '5.0000 %', prio_1 = 2, pkttime = ";
+    let choke = "queue = { dropper = 'choke', limit = '1000 packets', min = 83, max = 250, pmax = \
+                 '2.0000 %', weight = 64, ecn = true }";
+    let rows = [
+        (FQ_SHOWN, fq, ""),
+        (FQ_JSON, fq, ""),
+        (DUALPI2_SHOWN, dualpi2, ""),
+        (DUALPI2_JSON, dualpi2, ""),
+        (CAKE_SHOWN, cake, "`nat` is left out"),
+        (CAKE_JSON, cake, "`nat` is left out"),
+        (
+            "qdisc cake 1: dev a root bandwidth unlimited besteffort raw overhead 0\n",
+            "unlimited",
+            "",
+        ),
+        (SFB_SHOWN, sfb, ""),
+        (SFB_JSON, sfb, ""),
+        (OLD_SFB_SHOWN, old_sfb, ""),
+        (GRED_SHOWN, gred, "neither burst nor bandwidth"),
+        (GRED_JSON, gred, "neither burst nor bandwidth"),
+        (GRED_DETAILED, detailed, ""),
+        (CHOKE_SHOWN, choke, "neither burst nor bandwidth"),
+        (CHOKE_DETAILED, "weight = 128, halves = ", ""),
+    ];
+    for (text, wanted, note) in rows {
+        check_shown(text, wanted, note);
+        let known = import::known::of(text).map(|known| known.name);
+        assert_eq!(known, Some("tc"), "{text}");
+    }
+}
+
+const FQ_SHOWN: &str = "\
+qdisc fq 8001: dev a root refcnt 2 limit 10000p flow_limit 100p buckets 1024 orphan_mask 1023 bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 weights 589824 196608 65536 quantum 3028b initial_quantum 15140b maxrate 20Mbit low_rate_threshold 550Kbit refill_delay 40ms timer_slack 10us horizon 10s horizon_drop offload_horizon 0us
+ Sent 1470 bytes 10 pkt (dropped 0, overlimits 0 requeues 0)
+ backlog 0b 0p requeues 0
+  flows 3 (inactive 2 throttled 0) band0_pkts 0 band1_pkts 0 band2_pkts 0
+  gc 0 highprio 0 fastpath 8 throttled 0
+";
+const FQ_JSON: &str = r#"[{"kind": "fq", "handle": "8001:", "dev": "a", "root": true, "refcnt": 2, "options": {"limit": 10000, "flow_limit": 100, "buckets": 1024, "orphan_mask": 1023, "bands": 3, "priomap ": [1,2,2,2,1,2,0,0,1,1,1,1,1,1,1,1], "weights ": [589824,196608,65536], "quantum": 3028, "initial_quantum": 15140, "maxrate": 2500000, "low_rate_threshold": 68750, "refill_delay": 40000, "timer_slack": 10000, "horizon": 10000000, "horizon_drop": null}, "bytes": 1470, "packets": 10, "flows": 3, "inactive": 2, "throttled": 0, "gc": 0, "latency": 7}]
+"#;
+const DUALPI2_SHOWN: &str = "\
+qdisc dualpi2 8001: dev a root refcnt 2 limit 10000p memlimit 30280000B target 15ms tupdate 16ms alpha 0.160156 beta 3.199219 step_thresh 5p min_qlen_step 0p coupling_factor 2 drop_on_overload drop_dequeue classic_protection 10% l4s_ect no_split_gso\x20
+ Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0)
+ backlog 0b 0p requeues 0
+prob 0.000000 delay_c 0us delay_l 0us
+pkts_in_c 0 pkts_in_l 0 maxq 0
+ecn_mark 0 step_mark 0
+credit 0 (L-queue)
+memory_used 0 (max 0) of memory limit 30280000
+
+";
+const DUALPI2_JSON: &str = r#"[{"kind":"dualpi2","handle":"8001:","dev":"a","root":true,"refcnt":2,"options":{"limit":10000,"memory-limit":30280000,"target":15000,"tupdate":16000,"alpha":0.160156,"beta":3.19922,"step-thresh-pkts":5,"min-qlen-step":0,"coupling":2,"drop-overload":"drop","drop-early":"drop-dequeue","c-protection":10,"ecn-mask":"l4s-ect","split-gso":null},"bytes":0,"prob":0.1,"delay-c":0,"credit":0,"memory-used":0,"memory-limit":30280000}]
+"#;
+const CAKE_SHOWN: &str = "\
+qdisc cake 8005: dev a root refcnt 2 bandwidth 18500Kbit autorate-ingress diffserv4 dual-srchost nat nowash ack-filter split-gso rtt 100ms noatm overhead 18 mpu 64 memlimit 4Mb
+ Sent 56436 bytes 441 pkt (dropped 0, overlimits 126 requeues 0)
+ memory used: 48Kb of 4Mb
+
+                   Bulk  Best Effort        Video        Voice
+  target       15.7ms          5ms          5ms          5ms
+";
+const CAKE_JSON: &str = r#"[ {
+    "kind": "cake", "handle": "8005:", "dev": "a", "root": true, "refcnt": 2,
+    "options": {"bandwidth": 2312500, "autorate": "autorate-ingress", "diffserv": "diffserv4", "flowmode": "dual-srchost", "nat": true, "wash": false, "ingress": false, "ack-filter": "enabled", "split_gso": true, "rtt": 100000, "raw": false, "atm": "noatm", "overhead": 18, "mpu": 64, "memlimit": 4194304, "fwmark": "0x0"},
+    "bytes": 56436, "memory_used": 48, "memory_limit": 4194304, "capacity_estimate": 2312500, "tins": [{"threshold_rate": 1}]
+} ]
+"#;
+const SFB_SHOWN: &str = "\
+qdisc sfb 11: dev a root refcnt 2 rehash 600s db 60s limit 1000p max 25p target 20p increment 0.000503548 decrement 4.57771e-05 penalty_rate 10pps penalty_burst 20p\x20
+  earlydrop 0 penaltydrop 0 bucketdrop 0 queuedrop 0 childdrop 0 marked 0
+  maxqlen 0 maxprob 0 avgprob 0
+";
+const SFB_JSON: &str = r#"[{"kind":"sfb","handle":"11:","dev":"a","root":true,"options":{"rehash":600000000,"db":60000000,"limit":1000,"max":25,"target":20,"increment":0.000503548,"decrement":4.57771e-05,"penalty_rate":10,"penalty_burst":20},"marked":0}]
+"#;
+const OLD_SFB_SHOWN: &str = "\
+qdisc sfb 11: dev a root refcnt 2 limit 1000 max 25 target 20
+  increment 0.00050 decrement 0.00005 penalty rate 10 burst 20 (600000ms 60000ms)
+ Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0)
+";
+const GRED_SHOWN: &str = "\
+qdisc gred 8001: dev a root refcnt 2 vqs 3 default 2 grio limit 60Kb\x20
+ vq 1 prio 2 limit 60Kb min 15Kb max 25Kb\x20
+  Queue size: average 0b current 0b\x20
+  Dropped packets: forced 0 early 0 pdrop 0 other 0\x20
+ vq 2 prio 3 limit 60Kb min 10Kb max 25Kb\x20
+";
+const GRED_JSON: &str = r#"[{"kind":"gred","handle":"8001:","dev":"a","root":true,"options":{"dp_cnt":3,"dp_default":2,"grio":true,"limit":61440,"ecn":false,"vqs":[{"vq":1,"prio":2,"limit":61440,"min":15360,"max":25600,"ecn":false,"qave":3},{"vq":2,"prio":3,"limit":61440,"min":10240,"max":25600}]}}]
+"#;
+const GRED_DETAILED: &str = "\
+qdisc gred 8001: dev a root refcnt 2 vqs 3 default 1 limit 60Kb\x20
+ vq 1 prio 2 limit 60Kb min 15Kb max 25Kb ewma 9 probability 0.05 Scell_log 17\x20
+";
+const CHOKE_SHOWN: &str = "\
+qdisc choke 11: dev a root refcnt 2 limit 1000p min 83p max 250p ecn\x20
+ Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0)
+  marked 0 early 0 pdrop 0 other 0 matched 0
+";
+const CHOKE_DETAILED: &str = "\
+qdisc choke 11: dev a root refcnt 2 limit 1000p min 83p max 250p ewma 7 probability 0.02 Scell_log 12
+";

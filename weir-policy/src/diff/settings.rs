@@ -4,7 +4,7 @@
 use crate::policy::Policy;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::ids::ClassId;
-use weir_core::link::LinkPlan;
+use weir_core::link::{Charge, Coding, Framing, LinkPlan};
 use weir_core::parameter::{Parameter, Params, Value};
 use weir_core::queue::{DROPPERS, QueuePlan};
 use weir_core::sched;
@@ -69,8 +69,8 @@ pub fn settings(old: &Policy, new: &Policy) -> Vec<Setting> {
     };
     link("scheduler", one.scheduler.into(), two.scheduler.into());
     link("rate", one.tree.rate().to_string(), two.tree.rate().to_string());
-    link("overhead", format!("{:?}", one.framing), format!("{:?}", two.framing));
-    link("charge", format!("{:?}", one.charge), format!("{:?}", two.charge));
+    link("overhead", overhead(one.framing), overhead(two.framing));
+    link("charge", charge(one.charge).to_owned(), charge(two.charge).to_owned());
     link("buffer", one.buffer.to_string(), two.buffer.to_string());
     let follows = |plan: &LinkPlan| plan.follows_arrivals.to_string();
     link("follows_arrivals", follows(one), follows(two));
@@ -145,6 +145,28 @@ fn shown(value: Value) -> String {
         Value::Quantity(quantity) => quantity.to_string(),
         Value::Flag(flag) => flag.to_string(),
         Value::Choice(word) => word.to_owned(),
+    }
+}
+
+/// Returns an overhead as a policy writes it: its name, or a table.
+fn overhead(framing: Framing) -> String {
+    if let Some((name, _)) = Framing::PRESETS.iter().find(|row| row.1 == framing) {
+        return (*name).to_owned();
+    }
+    let mut keys = vec![format!("bytes = {}", framing.added)];
+    keys.extend((framing.minimum > 0).then(|| format!("minimum = {}", framing.minimum)));
+    keys.extend(match framing.coding {
+        Coding::Plain => None,
+        Coding::Cells(_) => Some("cell = 48".to_owned()),
+        Coding::Ptm => Some("ptm = true".to_owned()),
+    });
+    format!("{{ {} }}", keys.join(", "))
+}
+
+const fn charge(charge: Charge) -> &'static str {
+    match charge {
+        Charge::Wire => "wire",
+        Charge::Frame => "frame",
     }
 }
 

@@ -318,8 +318,9 @@ const ETHERNET_HEADER: u32 = 14;
 /// The payload of a cell; other cell sizes are not supported.
 const ATM_PAYLOAD: u64 = 48;
 const ATM_CELL: u32 = 53;
-/// The range of bytes that framings add or remove.
-const ADDED: std::ops::RangeInclusive<i32> = -64..=256;
+/// The range of bytes that framings add or remove: CAKE may take 64 off the IP packet, which the
+/// Ethernet header stands before.
+const ADDED: std::ops::RangeInclusive<i32> = -64 - ETHERNET_HEADER as i32..=256;
 /// A larger buffer would be a queue that no dropper sees.
 const BUFFER_MAX: u64 = 64 << 20;
 /// Entries for this many packets take half a gigabyte.

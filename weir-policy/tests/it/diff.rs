@@ -313,6 +313,18 @@ fn values_that_are_written_differently_are_listed() {
         &["a queue.hash flow srcaddr"],
     );
     check_settings("buffer = '0 B'|", "buffer = '9 B'|", &["- buffer 0 B 9 B"]);
+    let overhead = |text: &str| format!("overhead = {text}|");
+    for (old, new, wanted) in [
+        ("'frame'", "'ethernet'", "- overhead frame ethernet"),
+        (
+            "{ bytes = 8, cell = 48 }",
+            "{ bytes = -78, minimum = 9, ptm = true }",
+            "- overhead { bytes = 8, cell = 48 } { bytes = -78, minimum = 9, ptm = true }",
+        ),
+    ] {
+        check_settings(&overhead(old), &overhead(new), &[wanted]);
+    }
+    check_settings("charge = 'wire'|", "charge = 'frame'|", &["- charge wire frame"]);
 }
 
 const CLASSES: usize = 3;

@@ -163,7 +163,9 @@ impl Tree<'_> {
         let prio = class.priority.map_or(7, |(level, _)| level.clamp(1, 7) - 1);
         lowered.leaf_keys.push(("prio", prio.to_string()));
         lowered.queue = queue(class);
-        police(class, (rate, above.rate), &mut lowered, reading);
+        let police = class.police.as_ref();
+        let police = police.and_then(|one| one.keys((rate, above.rate), reading));
+        lowered.leaf_keys.extend(police.map(|keys| ("police", inline(&keys))));
         let dscp = class.set_dscp.map(|dscp| ("set_dscp", quoted(&dscp.to_string())));
         lowered.leaf_keys.extend(dscp);
         self.sketch.classes.push(lowered);
@@ -223,7 +225,7 @@ impl Tree<'_> {
 }
 
 impl Share {
-    fn of(self, rate: u64) -> u64 {
+    pub(super) fn of(self, rate: u64) -> u64 {
         match self {
             Self::Bits(bits) => bits,
             Self::Percent(part) => {
@@ -237,7 +239,7 @@ impl Share {
 /// Returns the rate of each class of a level that shares `whole`.
 fn rates(classes: &[&PolicyClass], whole: u64) -> Vec<u64> {
     let promised = |class: &&PolicyClass| {
-        let policed = class.police.map(|row| row.0);
+        let policed = class.police.as_ref().map(|police| police.rate);
         let rate = match class.priority {
             Some((_, share)) => share.or(policed).map_or(whole / 100, |share| share.of(whole)),
             None => class.bandwidth.map_or(0, |share| share.of(whole)),
@@ -299,28 +301,6 @@ fn queue(class: &PolicyClass) -> Vec<super::Key> {
     keys.sort_by_key(|key| key.0 != "dropper");
     keys.dedup_by_key(|key| key.0);
     keys
-}
-
-fn police(
-    class: &PolicyClass,
-    (own, whole): (u64, u64),
-    lowered: &mut Class,
-    reading: &mut Reading,
-) {
-    let Some((share, burst, passes)) = class.police else { return };
-    let rate = match share {
-        Share::Ratio(_) => own,
-        share => share.of(whole),
-    };
-    if rate == 0 {
-        return reading.approximated(class.line, "a policer of 0 is left out");
-    }
-    // The router's burst, where the file names none: a 32nd of a second, a packet at least.
-    let depth = burst.unwrap_or((rate / 32).max(1500)).clamp(1500, 1 << 30);
-    let out = if passes { "pass" } else { "drop" };
-    let depth = quoted(&format!("{depth} B"));
-    let keys = [("rate", rate_value(rate)), ("depth", depth), ("out", quoted(out))];
-    lowered.leaf_keys.push(("police", inline(&keys)));
 }
 
 const DEFAULT: &str = "class-default";

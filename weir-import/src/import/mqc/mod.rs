@@ -7,12 +7,14 @@
 
 mod conditions;
 mod lower;
+mod police;
 
 use super::lines::{LineId, Reading};
 use super::sketch::{Key, Sketch, quoted};
 use super::words::{Word, Words, bad_value, decimal, number};
 use super::{Language, Options};
 use conditions::{AccessList, ClassMap};
+use police::Police;
 use std::collections::BTreeMap;
 use weir_core::packet::Dscp;
 use weir_policy::finding::Span;
@@ -72,8 +74,7 @@ struct PolicyClass {
     bandwidth: Option<Share>,
     remaining: Option<Share>,
     shape: Option<Share>,
-    /// A rate, a burst in bytes, and whether packets beyond it pass.
-    police: Option<(Share, Option<u64>, bool)>,
+    police: Option<Police>,
     set_dscp: Option<Dscp>,
     queue: Vec<Key>,
     child: Option<String>,
@@ -271,11 +272,11 @@ impl PolicyClass {
                 }
                 self.shape = Some(share(words, 1, reading)?);
             }
-            "police" => self.police(words, line, reading)?,
-            "conform-action" | "exceed-action" | "violate-action" => {
-                let words = Words::new([std::slice::from_ref(first), words.rest()].concat());
-                self.beyond(words, line, reading);
-            }
+            "police" => self.police = Some(Police::read(words, line, reading)?),
+            "conform-action" | "exceed-action" | "violate-action" => match &mut self.police {
+                Some(police) => police.action(&first.text, words, line, reading),
+                None => reading.lost(line, "there is no `police` before it"),
+            },
             "queue-limit" => self.limit(words, line, reading)?,
             "fair-queue" => {
                 self.queue.push(("dropper", quoted("fq-codel")));
@@ -296,12 +297,8 @@ impl PolicyClass {
     fn mark(&mut self, words: &mut Words, line: LineId, reading: &mut Reading) {
         words.accept("ip");
         let texts: Vec<&str> = words.rest().iter().map(|word| word.text.as_str()).collect();
-        let known = |text: &str| match text {
-            "default" => Some(Dscp::of_traffic_class(0)),
-            _ => text.parse::<Dscp>().ok(),
-        };
         let dscp = match texts.as_slice() {
-            ["dscp", value] => known(value),
+            ["dscp", value] => dscp_of(value),
             ["precedence", value] => number(value)
                 .filter(|value| *value < 8)
                 .map(|value| Dscp::of_traffic_class((value << 5) as u8)),
@@ -346,46 +343,6 @@ impl PolicyClass {
         }
     }
 
-    /// `police [cir | rate] R [bps] [burst B] ... [conform-action A exceed-action A]`.
-    fn police(&mut self, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
-        words.accept("cir");
-        words.accept("rate");
-        let rate = share(words, 1, reading)?;
-        let burst = words.rest().iter().find_map(|word| number(&word.text));
-        self.police = Some((rate, burst, false));
-        if words
-            .rest()
-            .iter()
-            .any(|word| ["pir", "be", "violate-action"].contains(&word.text.as_str()))
-        {
-            reading.approximated(line, "of two rates the first counts");
-        }
-        let rest = words.rest().to_vec();
-        for at in 0..rest.len() {
-            if rest[at].text.ends_with("-action") {
-                self.beyond(Words::new(rest[at..].to_vec()), line, reading);
-            }
-        }
-        Some(())
-    }
-
-    /// Reads `conform-action A`, or what happens beyond the rate.
-    fn beyond(&mut self, mut words: Words, line: LineId, reading: &mut Reading) {
-        let which = words.take().map_or_else(String::new, |word| word.text);
-        let action = words.take().map_or_else(String::new, |word| word.text);
-        let passes = action.contains("transmit");
-        if !["transmit", "drop"].contains(&action.as_str()) {
-            reading.approximated(line, format!("`{action}` leaves the packet's marks as they are"));
-        }
-        if which == "conform-action" && !passes {
-            reading.approximated(line, "packets within the rate pass");
-        } else if which == "exceed-action"
-            && let Some(police) = &mut self.police
-        {
-            police.2 = passes;
-        }
-    }
-
     /// `queue-limit N [packets | bytes | ms]`.
     fn limit(&mut self, words: &mut Words, line: LineId, reading: &mut Reading) -> Option<()> {
         let Some(count) = words.peek().and_then(number).map(|count| count.clamp(1, 1 << 30)) else {
@@ -404,6 +361,14 @@ impl PolicyClass {
         };
         self.queue.push(("limit", quoted(&limit)));
         Some(())
+    }
+}
+
+/// Parses a code point as the router writes it.
+fn dscp_of(text: &str) -> Option<Dscp> {
+    match text {
+        "default" => Some(Dscp::of_traffic_class(0)),
+        _ => text.parse().ok(),
     }
 }
 

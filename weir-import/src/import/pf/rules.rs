@@ -873,7 +873,10 @@ const PARTS: Table<Draft> = Table {
         ("received-on fragment prio", Read(foreign)),
     ]],
 };
-const TOS: Kind = ("a byte or `lowdelay`", tos);
+const TOS: Kind = (
+    "a byte, a DSCP such as `af41`, `cs1` or `ef`, or `lowdelay`, `throughput` or `reliability`",
+    tos,
+);
 /// Names of protocols in `/etc/protocols` beside those of [`Protocol`].
 const PROTOCOLS: [(&str, u64); 11] = [
     ("ipencap", 4),

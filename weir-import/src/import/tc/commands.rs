@@ -68,6 +68,9 @@ impl All {
             last.further(trimmed);
             return true;
         }
+        if self.shown.last().is_some_and(|last| last.has_figures(trimmed)) {
+            return true;
+        }
         if let Some(one) = Shown::begin(trimmed, span) {
             self.shown.push(one);
             return true;

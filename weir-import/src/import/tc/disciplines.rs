@@ -70,6 +70,14 @@ pub(super) struct ClassOptions {
 }
 
 impl Discipline {
+    /// Returns whether two virtual queues of a `gred` take a packet to last for other times.
+    pub(super) fn has_another_pause(&self, other: &Discipline) -> bool {
+        let of = |one: &Discipline| {
+            one.queue.iter().find(|key| key.0 == "pkttime").map(|key| key.1.clone())
+        };
+        of(self).zip(of(other)).is_some_and(|(one, other)| one != other)
+    }
+
     /// Takes over what a `change` says; that of a `gred` is one of its virtual queues.
     pub(super) fn change(&mut self, new: Discipline) {
         let before = std::mem::replace(self, new);
@@ -119,7 +127,7 @@ pub(super) fn read(
         "gred" => one.queue = super::queues::gred(words, (line, waiting), reading)?,
         "fq" => one.queue = super::fq::read(words, line, reading)?,
         "sfb" => one.queue = super::queues::sfb(words, (line, waiting), reading)?,
-        "dualpi2" => one.queue = super::queues::dualpi2(words, line, reading)?,
+        "dualpi2" => one.queue = super::dualpi2::read(words, line, reading)?,
         "red" => one.queue = red(words, line, reading)?,
         "pfifo" | "bfifo" | "pfifo_fast" | "pfifo_head_drop" => {
             one.queue = fifo(kind, waiting, words, line, reading)?;
@@ -141,7 +149,22 @@ pub(super) fn read(
         reading.unknown((&word.text, word.span), "option here", &[]);
         return None;
     }
+    keep_last(&mut one.queue);
+    keep_last(&mut one.parameters);
     Some(one)
+}
+
+/// Keeps the last value of each key, as tc does with an option that is written twice.
+fn keep_last(keys: &mut Vec<Key>) {
+    let mut at = 0;
+    keys.reverse();
+    while at < keys.len() {
+        let name = keys[at].0;
+        let later = keys.split_off(at + 1);
+        keys.extend(later.into_iter().filter(|key| key.0 != name));
+        at += 1;
+    }
+    keys.reverse();
 }
 
 fn one_of(word: &Word, wanted: &str, what: &str, reading: &mut Reading) -> Option<()> {
@@ -738,7 +761,7 @@ fn most(max: u64, text: &str) -> Option<u64> {
 }
 
 /// Parses a time in nanoseconds, of which tc passes whole microseconds.
-fn whole_microseconds(text: &str) -> Option<u64> {
+pub(super) fn whole_microseconds(text: &str) -> Option<u64> {
     time(text).map(|ns| ns / 1_000 * 1_000)
 }
 

@@ -13,6 +13,7 @@ mod commands;
 mod conditions;
 mod disciplines;
 mod draft;
+mod dualpi2;
 mod ets;
 mod filters;
 mod fq;
@@ -21,6 +22,7 @@ mod lower;
 mod multiqueue;
 mod selector;
 mod shown;
+mod shown_queues;
 mod tables;
 
 pub(super) mod queues;
@@ -361,6 +363,9 @@ fn qdisc(
         return None;
     }
     if act != Act::Add && same(old) && (place.handle.is_none() || old.handle == handle) {
+        if old.kind.has_another_pause(&new.kind) {
+            reading.approximated(line, "virtual queues have one `pkttime` here: the last counts");
+        }
         old.kind.change(new.kind);
         return Some(());
     }

@@ -1,17 +1,18 @@
-//! Reads `choke`, `gred`, `sfb` and `dualpi2` as `tc` writes them [linux]. What tc computes from a
+//! Reads `choke`, `gred` and `sfb` as `tc` writes them [linux]. What tc computes from a
 //! burst and a bandwidth, the policy has as weight and as the pause that halves the average.
 
 use super::super::lines::{LineId, Reading};
 use super::super::sketch::{Key, quoted};
-use super::super::words::{Word, Words, decimal};
-use super::disciplines::{A_RATE, A_SIZE, A_TIME, bytes, duration, packets, size_u32, unsigned};
-use super::units::{rate, time};
+use super::super::words::{Word, Words};
+use super::disciplines::{A_RATE, A_SIZE, bytes, duration, packets, size_u32, unsigned};
+use super::shown_queues::SHOWN;
+use super::units::rate;
 
 /// Reads `choke limit PACKETS bandwidth RATE ...`.
 pub(super) fn choke(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
     let (mut limit, mut bandwidth, mut min, mut max, mut burst) = (0, 0, 0, 0, 0);
     let mut probability = 20_000;
-    let mut ecn = false;
+    let (mut ecn, mut shown) = (false, false);
     while let Some(word) = words.take() {
         match word.text.as_str() {
             "limit" => limit = words.value(A_COUNT, unsigned, reading)?,
@@ -21,10 +22,11 @@ pub(super) fn choke(words: &mut Words, line: LineId, reading: &mut Reading) -> O
             "burst" => burst = words.value(A_COUNT, unsigned, reading)?,
             "probability" => probability = words.value(A_PART, part, reading)?,
             "ecn" => ecn = true,
+            SHOWN => shown = true,
             other => return unknown(other, &word, ("choke", &CHOKE), reading),
         }
     }
-    if limit == 0 || bandwidth < 8 {
+    if limit == 0 || bandwidth < 8 && !shown {
         reading.lost(line, "a choke needs `limit` and `bandwidth`");
         return None;
     }
@@ -41,7 +43,11 @@ pub(super) fn choke(words: &mut Words, line: LineId, reading: &mut Reading) -> O
     keys.extend([("min", min.to_string()), ("max", max.to_string())]);
     keys.push(("pmax", percent(probability)));
     keys.push(("weight", (1u64 << log).to_string()));
-    keys.push(("halves", duration(halves(log, bandwidth))));
+    if shown {
+        reading.approximated(line, HIDDEN);
+    } else {
+        keys.push(("halves", duration(halves(log, bandwidth))));
+    }
     keys.extend(ecn.then(|| ("ecn", "true".to_owned())));
     Some(keys)
 }
@@ -66,12 +72,18 @@ fn halves(log: i32, bandwidth: u64) -> u64 {
 
 /// Returns the burst and the bandwidth in bit/s by which tc computes this weight and pause; `None`
 /// for a weight that no burst has.
-pub(in super::super) fn burst_of(weight: u64, min: u64, pause: u64) -> Option<(u64, u64)> {
+pub(in super::super) fn burst_of(weight: u64, min: f64, pause: u64) -> Option<(u64, u64)> {
     let log = weight.max(1).ilog2() as i32;
-    let burst = (min..min + 100_000).find(|burst| weight_log(*burst, min as f64) == Some(log))?;
+    let from = min.ceil() as u64;
+    let burst = (from..from + 100_000).find(|burst| weight_log(*burst, min) == Some(log))?;
     let decay = -(1.0 - 0.5_f64.powi(log)).ln();
-    let ticks = pause.max(1) as f64 / 1000.0 * decay;
-    Some((burst, ((PACKET * 8.0 * 1e9 / TICK / ticks) as u64).max(8)))
+    Some((burst, bandwidth_of(pause.max(1) as f64 * decay)))
+}
+
+/// Returns the bandwidth in bit/s by which the kernel takes a packet to last for a time in
+/// nanoseconds.
+pub(in super::super) fn bandwidth_of(packet: f64) -> u64 {
+    ((PACKET * 8.0 * 1e9 / TICK / packet * 1000.0) as u64).max(8)
 }
 
 /// A virtual queue of `gred` as it is written.
@@ -86,6 +98,8 @@ struct Virtual {
     bandwidth: u64,
     priority: Option<u64>,
     probability: Option<u64>,
+    /// Whether it is what tc shows, without burst and bandwidth.
+    shown: bool,
     flags: Vec<Key>,
 }
 
@@ -113,6 +127,10 @@ pub(super) fn gred(
             "probability" => one.probability = Some(words.value(A_PART, part, reading)?),
             "ecn" => one.flags.push(("ecn", "true".to_owned())),
             "harddrop" => one.flags.push(("harddrop", "true".to_owned())),
+            SHOWN => {
+                one.shown = true;
+                reading.approximated(line, HIDDEN);
+            }
             other => return unknown(other, &word, ("gred", &GRED), reading),
         }
     }
@@ -177,7 +195,7 @@ impl Virtual {
         keys.extend([(limit, bytes(self.limit)), (weight, (1u64 << log).to_string())]);
         keys.push((pmax, percent(self.probability.unwrap_or(20_000))));
         keys.extend(self.priority.map(|priority| (prio, priority.to_string())));
-        keys.push(("pkttime", duration((ticks * 1000.0) as u64)));
+        keys.extend((!self.shown).then(|| ("pkttime", duration((ticks * 1000.0) as u64))));
         keys.append(&mut self.flags);
         Some(keys)
     }
@@ -236,73 +254,6 @@ fn count(words: &mut Words, reading: &mut Reading) -> Option<String> {
     words.value(A_NUMBER, unsigned, reading).map(|number| number.min(1_000_000).to_string())
 }
 
-/// Reads `dualpi2`.
-pub(super) fn dualpi2(words: &mut Words, line: LineId, reading: &mut Reading) -> Option<Vec<Key>> {
-    let mut keys = vec![("dropper", quoted("dualpi2")), ("rules", quoted("linux"))];
-    while let Some(word) = words.take() {
-        let key = match word.text.as_str() {
-            "limit" => ("limit", packets(words.value(A_COUNT, unsigned, reading)?.max(1))),
-            "target" => ("target", duration(words.value(A_TIME, time, reading)?)),
-            "tupdate" => ("update", duration(words.value(A_TIME, time, reading)?.max(1_000_000))),
-            "alpha" => ("alpha", gain(words, reading)?),
-            "beta" => ("beta", gain(words, reading)?),
-            "coupling_factor" => ("coupling", words.value(A_BYTE, byte, reading)?.to_string()),
-            "step_thresh" => {
-                let step = |text: &str| time(text).filter(|_| unsigned(text).is_none());
-                let plain = words.peek().is_some_and(|text| step(text).is_none());
-                let either = |text: &str| unsigned(text).or(step(text));
-                let value = words.value("a time or packets", either, reading)?;
-                match plain {
-                    true => ("step_packets", value.min(PACKETS_MAX).to_string()),
-                    false => ("step", duration(value)),
-                }
-            }
-            "classic_protection" => {
-                let share =
-                    |text: &str| unsigned(text.trim_end_matches('%')).filter(|share| *share <= 100);
-                let share = words.value("a percentage", share, reading)?;
-                ("protection", share.to_string())
-            }
-            "l4s_ect" => ("identifier", quoted("ect1")),
-            "any_ect" => ("identifier", quoted("ect")),
-            "drop_on_overload" => ("overload", quoted("drop")),
-            "overflow" => ("overload", quoted("mark")),
-            "drop_dequeue" | "split_gso" | "no_split_gso" => continue,
-            "drop_enqueue" => ("early", "true".to_owned()),
-            "memlimit" => {
-                words.value(A_SIZE, size_u32, reading)?;
-                reading.approximated(line, "`memlimit` is left out: `limit` counts");
-                continue;
-            }
-            "min_qlen_step" => {
-                let floor = words.value(A_COUNT, unsigned, reading)?.min(PACKETS_MAX);
-                let note = "`min_qlen_step` counts packets that arrive, here those that leave";
-                reading.approximated(line, note);
-                ("step_floor", floor.to_string())
-            }
-            "max_rtt" | "typical_rtt" => {
-                words.value(A_TIME, time, reading)?;
-                let note = format!(
-                    "`{}` is left out; write `alpha`, `beta`, `target` and `tupdate`",
-                    word.text
-                );
-                reading.approximated(line, note);
-                continue;
-            }
-            other => return unknown(other, &word, ("dualpi2", &DUALPI2), reading),
-        };
-        keys.push(key);
-    }
-    Some(keys)
-}
-
-/// Reads a gain in Hz, of which the kernel takes 256ths.
-fn gain(words: &mut Words, reading: &mut Reading) -> Option<String> {
-    let gain = |text: &str| decimal(text).filter(|row| row.1.is_empty()).map(|row| row.0);
-    let millionths = words.value("a gain in Hz such as 0.16", gain, reading)?;
-    Some((millionths.saturating_mul(256) / 1_000_000).min((1 << 23) - 1).to_string())
-}
-
 fn unknown(
     other: &str,
     word: &Word,
@@ -313,13 +264,11 @@ fn unknown(
     None
 }
 
-/// Parses a probability, in millionths.
+/// Parses a probability, in millionths; tc also prints `4.57771e-05`.
 fn part(text: &str) -> Option<u64> {
-    decimal(text).filter(|row| row.0 <= 1_000_000 && row.1.is_empty()).map(|row| row.0)
-}
-
-fn byte(text: &str) -> Option<u64> {
-    unsigned(text).filter(|number| (1..=255).contains(number))
+    let is_plain = text.starts_with(|first: char| first.is_ascii_digit() || first == '.');
+    let share: f64 = text.parse().ok().filter(|_| is_plain)?;
+    (share <= 1.0).then(|| (share * 1e6).round() as u64)
 }
 
 /// Formats millionths as a share.
@@ -328,22 +277,27 @@ fn percent(millionths: u64) -> String {
 }
 
 fn millis(millis: u64) -> String {
+    if millis == 0 {
+        // The kernel then never takes another hash, or fills no bins before.
+        return quoted("0 s");
+    }
     duration(millis.saturating_mul(1_000_000))
 }
 
+/// The part of 31 halvings in a cell of tc's table, which is between 256 and 512.
+pub(super) const CELLS: u64 = 384;
 const A_COUNT: &str = "a number of packets";
 const A_NUMBER: &str = "a number";
 const MILLISECONDS: &str = "a number of milliseconds, without a unit";
 const A_PART: &str = "a probability from 0 to 1";
-const A_BYTE: &str = "a number from 1 to 255";
-/// Most packets that `dualpi2` counts.
-const PACKETS_MAX: u64 = 1 << 24;
 /// The packet by which tc computes weights and pauses.
 const PACKET: f64 = 1000.0;
 /// A tick of the kernel in nanoseconds.
 const TICK: f64 = 64.0;
 /// The largest packet as tc takes it, of which the device's queue length counts.
 const FRAME: u64 = 1514;
+const HIDDEN: &str = "tc shows neither burst nor bandwidth: their defaults count; `tc -d` shows \
+     what they follow from";
 const GRED_FLAGS: [&str; 3] = ["grio", "ecn", "harddrop"];
 const GRED: [&str; 16] = [
     "setup",
@@ -385,15 +339,4 @@ const SFB: [&str; 9] = [
     "decrement",
     "penalty_rate",
     "penalty_burst",
-];
-const DUALPI2: [&str; 9] = [
-    "limit",
-    "target",
-    "tupdate",
-    "alpha",
-    "beta",
-    "coupling_factor",
-    "step_thresh",
-    "classic_protection",
-    "drop_on_overload",
 ];

@@ -6,6 +6,7 @@
 
 use super::super::words::Word;
 use super::actions::munged;
+use super::shown_queues;
 use super::units::{rate, size, written_burst};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeMap;
@@ -86,9 +87,18 @@ impl Shown {
             }
             ("filter", [word, _]) if FLOWER.contains(word) => line.to_owned(),
             ("filter", [expression, ..]) if is_basic(expression) => format!("match {line}"),
+            ("qdisc", words) => match shown_queues::further(&self.kind, words) {
+                Some(added) => added,
+                None => return,
+            },
             _ => return,
         };
         self.words.extend(added.split_whitespace().map(str::to_owned));
+    }
+
+    /// Returns whether a line that is not indented belongs to it and has figures alone.
+    pub(super) fn has_figures(&self, line: &str) -> bool {
+        self.object == "qdisc" && shown_queues::is_figures(&self.kind, line)
     }
 
     /// Reads an object of JSON.
@@ -108,11 +118,19 @@ impl Shown {
         one.kind = text("class").or_else(|| text("kind")).unwrap_or_default();
         one.id = text("handle").unwrap_or_default();
         let named = ["class", "kind", "handle"];
-        let rest = table.iter().filter(|row| !named.contains(&row.0.as_str()));
+        // Figures stand beside the options.
+        let is_figure = |key: &str| object == "qdisc" && !QDISC.contains(&key);
+        let rest =
+            table.iter().filter(|row| !named.contains(&row.0.as_str()) && !is_figure(&row.0));
         let (mut head, mut tail) = (Vec::new(), Vec::new());
         for (key, node) in rest {
-            let into = if key == "options" { &mut tail } else { &mut head };
-            node.write(key, into, 0);
+            match node {
+                Node::Table(rows) if key == "options" && object == "qdisc" => {
+                    rows.iter().for_each(|(key, node)| node.option(&one.kind, key, &mut tail));
+                }
+                _ if key == "options" => node.write(key, &mut tail, 0),
+                _ => node.write(key, &mut head, 0),
+            }
         }
         if object == "filter" {
             head.push(one.kind.clone());
@@ -165,10 +183,20 @@ impl Shown {
         self.words = out;
     }
 
-    /// Returns the words of its command; none for what the kernel made by itself.
-    fn command(&self, device: &str) -> Option<Vec<String>> {
+    /// Returns the words of its commands; none for what the kernel made by itself.
+    fn commands(&self, device: &str) -> Vec<Vec<String>> {
+        let parts = match self.object {
+            "qdisc" => shown_queues::commands(&self.kind, split_stab(&self.words).1),
+            _ => vec![self.words.clone()],
+        };
+        let actions = std::iter::once("add").chain(std::iter::repeat("change"));
+        let command = |(action, words): (&str, Vec<String>)| self.command(device, action, &words);
+        actions.zip(parts).filter_map(command).collect()
+    }
+
+    fn command(&self, device: &str, action: &str, options: &[String]) -> Option<Vec<String>> {
         let parent = self.parent.as_deref();
-        let mut words = vec![self.object.to_owned(), "add".to_owned(), "dev".to_owned()];
+        let mut words = vec![self.object.to_owned(), action.to_owned(), "dev".to_owned()];
         words.push(device.to_owned());
         match (self.object, parent) {
             ("qdisc", _) if ["ingress", "clsact"].contains(&self.kind.as_str()) => {}
@@ -184,10 +212,9 @@ impl Shown {
             "qdisc" if ["0:", ""].contains(&self.id.as_str()) => return None,
             "qdisc" => {
                 words.extend(["handle".to_owned(), self.id.clone()]);
-                let (stab, rest) = split_stab(&self.words);
-                words.extend(stab.iter().cloned());
+                words.extend(split_stab(&self.words).0.iter().cloned());
                 words.push(self.kind.clone());
-                words.extend(rest.iter().cloned());
+                words.extend(options.iter().cloned());
             }
             // The root of hfsc is shown as a class without a number.
             "class" if !CLASSES.contains(&self.kind.as_str()) || self.id.ends_with(':') => {
@@ -235,20 +262,13 @@ fn is_basic(word: &str) -> bool {
     ["cmp(", "meta(", "u32(", "NOT", "(cmp"].iter().any(|begin| word.starts_with(begin))
 }
 
-/// Returns a value as tc takes it: `30p` is 30 packets, `10sec` of `perturb` are ten.
+/// Returns a value behind the word `before`, or a word, as tc takes it.
 fn value_of(before: &str, text: &str) -> String {
-    let digits = |unit: &str| {
-        text.strip_suffix(unit).filter(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    let bare = match before {
-        "limit" => digits("p"),
-        "perturb" => digits("sec"),
-        "flows" => text.split('/').next(),
-        _ => None,
-    };
-    let word = bare.filter(|bare| !bare.is_empty()).unwrap_or(text);
-    let renamed = RENAMED.iter().find(|row| row.0 == word);
-    renamed.map_or(word, |row| row.1).to_owned()
+    if let Some(bare) = shown_queues::bare(before, text) {
+        return bare;
+    }
+    let renamed = RENAMED.iter().find(|row| row.0 == text);
+    renamed.map_or(text, |row| row.1).to_owned()
 }
 
 /// Returns the words of `stab` and the rest.
@@ -337,13 +357,13 @@ pub(super) fn commands(mut shown: Vec<Shown>, device: &str) -> Vec<(Span, Vec<Wo
     };
     let mut order: Vec<usize> = (0..shown.len()).collect();
     order.sort_by_cached_key(|at| rank(&shown[*at]));
-    let command = |at: usize| {
+    let commands = |at: usize| {
         let one = &shown[at];
-        let words = one.command(&name(one))?;
         let word = |text: String| Word { text, span: one.span };
-        Some((one.span, words.into_iter().map(word).collect()))
+        let words = one.commands(&name(one)).into_iter();
+        words.map(move |words| (one.span, words.into_iter().map(word).collect()))
     };
-    order.into_iter().filter_map(command).collect()
+    order.into_iter().flat_map(commands).collect()
 }
 
 /// Returns how many classes are above one.
@@ -422,6 +442,27 @@ impl Node {
                 }
                 _ => out.extend([named, self.text()]),
             },
+        }
+    }
+
+    /// Writes an option of a discipline.
+    fn option(&self, kind: &str, key: &str, out: &mut Vec<String>) {
+        let value = match self {
+            Self::Flag(flag) => flag.to_string(),
+            _ => self.text(),
+        };
+        if let Some(words) = shown_queues::option(kind, key, &value) {
+            return out.extend(words.split_whitespace().map(str::to_owned));
+        }
+        match self {
+            Self::List(queues) if kind == "gred" && key == "vqs" => {
+                for queue in queues {
+                    let Self::Table(rows) = queue else { continue };
+                    let known = rows.iter().filter(|row| VQ.contains(&row.0.as_str()));
+                    known.for_each(|(key, node)| node.write(key, out, 1));
+                }
+            }
+            _ => self.write(key, out, 1),
         }
     }
 
@@ -516,7 +557,23 @@ const CLASSES: [&str; 4] = ["htb", "hfsc", "drr", "qfq"];
 const KINDS: [&str; 10] =
     ["u32", "flower", "basic", "matchall", "fw", "bpf", "route", "flow", "cgroup", "tcindex"];
 const STAB: [&str; 5] = ["linklayer", "overhead", "mpu", "mtu", "tsize"];
-const RATES: [&str; 8] = ["rate", "ceil", "peakrate", "bandwidth", "m1", "m2", "maxrate", "avrate"];
+const RATES: [&str; 10] = [
+    "rate",
+    "ceil",
+    "peakrate",
+    "bandwidth",
+    "m1",
+    "m2",
+    "maxrate",
+    "avrate",
+    "low_rate_threshold",
+    "defrate",
+];
+/// Keys of a discipline in JSON that say what it is, unlike figures.
+const QDISC: [&str; 5] = ["dev", "root", "parent", "options", "stab"];
+/// Keys of a virtual queue in JSON that are its options.
+const VQ: [&str; 10] =
+    ["vq", "prio", "limit", "min", "max", "ecn", "harddrop", "ewma", "probability", "Scell_log"];
 /// Words that tc prints and does not take, with a value behind each, and the kinds where it is so;
 /// none: everywhere.
 const SKIPPED: &[(&str, &[&str])] = &[

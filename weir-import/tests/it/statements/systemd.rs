@@ -15,6 +15,12 @@ fn sections_of_disciplines_alone() {
                 "# Interface eth0; [link]; rate = '40 Mbit/s'; scheduler = 'fifo'; overhead = { bytes = 24 }; ; [class.all]; queue = { dropper = 'cake', tins = 'besteffort', target = '2500 us', interval = '50 ms' }; ",
             ),
             (
+                "[CAKE]\nAutoRateIngress=yes\nOverheadBytes=8\nUseRawPacketSize=yes\nMPUBytes=64\nBandwidth=40M",
+                KEPT,
+                "",
+                "overhead = { bytes = 8, minimum = 64 }; follows_arrivals = true; ",
+            ),
+            (
                 "[CAKE]\nBandwidth=40M\nFlowIsolationMode=dual-dst-host\nNAT=yes",
                 CLOSE,
                 "`nat` is left out",

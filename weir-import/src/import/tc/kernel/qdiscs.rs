@@ -2,7 +2,7 @@
 //! structures are those of <linux/pkt_sched.h>.
 
 use super::super::cake::ISOLATIONS;
-use super::super::queues::burst_of;
+use super::super::queues::{CELLS, burst_of};
 use super::super::units::written_burst;
 use super::attributes::{Attributes, number};
 use super::{Message, STAB, above, handle};
@@ -213,7 +213,7 @@ fn choke(own: &Attributes<'_>) -> String {
     let byte = |at| number(all, at, 1).unwrap_or(0).min(31);
     let pause = (CELLS << byte(14)) * 1000 / 31;
     let min = number(all, 4, 4).unwrap_or(0);
-    if let Some((burst, bandwidth)) = burst_of(1 << byte(12), min, pause) {
+    if let Some((burst, bandwidth)) = burst_of(1 << byte(12), min as f64, pause) {
         let _ = write!(text, " burst {burst} bandwidth {bandwidth}bit");
     }
     text + if byte(15) & 1 > 0 { " ecn" } else { "" }
@@ -236,7 +236,7 @@ fn dualpi2(own: &Attributes<'_>) -> String {
     let mut text = rows("dualpi2", own);
     for (kind, word) in [(5, "alpha"), (6, "beta")] {
         if let Some(gain) = own.number(kind) {
-            let _ = write!(text, " {word} {:.6}", gain as f64 / 256.0);
+            let _ = write!(text, " {word} {}", gain as f64 / 256.0);
         }
     }
     let is = |kind, value| own.number(kind).is_some_and(|number| number == value);
@@ -290,6 +290,7 @@ fn rows(kind: &str, own: &Attributes<'_>) -> String {
         let Some(value) = own.number(*attribute) else { continue };
         match form {
             Form::Plain => drop(write!(text, " {word} {value}")),
+            Form::Packets => drop(write!(text, " {word} {value}p")),
             Form::Microseconds => drop(write!(text, " {word} {value}us")),
             // The kernel's word for none.
             Form::Bytes | Form::Threshold if value == u64::from(u32::MAX) => {}
@@ -309,6 +310,8 @@ fn rows(kind: &str, own: &Attributes<'_>) -> String {
 /// How an attribute is written.
 enum Form {
     Plain,
+    /// With the unit of packets.
+    Packets,
     Microseconds,
     /// Microseconds; left out where the largest number stands for none.
     Threshold,
@@ -365,7 +368,7 @@ const ROWS: &[(&str, u16, &str, Form)] = &[
     ("dualpi2", 1, "limit", Form::Plain),
     ("dualpi2", 3, "target", Form::Microseconds),
     ("dualpi2", 4, "tupdate", Form::Microseconds),
-    ("dualpi2", 7, "step_thresh", Form::Plain),
+    ("dualpi2", 7, "step_thresh", Form::Packets),
     ("dualpi2", 8, "step_thresh", Form::Microseconds),
     ("dualpi2", 9, "min_qlen_step", Form::Plain),
     ("dualpi2", 10, "coupling_factor", Form::Plain),
@@ -374,8 +377,6 @@ const ROWS: &[(&str, u16, &str, Form)] = &[
     ("qfq", 1, "weight", Form::Plain),
     ("qfq", 2, "maxpkt", Form::Plain),
 ];
-/// The part of 31 halvings in a cell of tc's table, which is between 256 and 512.
-const CELLS: u64 = 384;
 /// `TC_LINKLAYER_ATM`.
 const ATM: u32 = 2;
 /// Nanoseconds of a tick, and what divides them.
