@@ -138,7 +138,7 @@ codes! {
     BAD_RSVP "W215" Error "reservations for which a deployment or its policy has no place";
     BAD_CIRCUITS "W216" Error "circuits for which no policy has a template, or that find no place";
     LARGE_PLAN "W217" Warning "a plan that some sites cannot carry";
-    BAD_AUTORATE "W218" Error "a varying rate without order, by two rules, or of an unknown modem";
+    BAD_AUTORATE "W218" Error "a varying rate without order, of two rules or an unknown modem";
     SMALLEST_RATE "W219" Warning "at the smallest rate a class gets less than it declares";
     ONE_ADDRESS "W220" Info "hosts that a translation of addresses may have made one";
     RESTORED_TWICE "W221" Error "two directions that take code points from each other";
