@@ -26,6 +26,8 @@ pub(super) const DESCRIPTOR: Descriptor = Descriptor {
 struct DelayTarget {
     /// The last interval.
     at: Instant,
+    /// The last interval in which a delay was known.
+    heard_at: Instant,
     /// When the delay was above the target last.
     late_at: Instant,
     /// When the rate was lowered last for losses without a delay; `None` if long ago.
@@ -38,7 +40,7 @@ struct DelayTarget {
     most: Duration,
 }
 
-saved!(DelayTarget { at, late_at, lost_at, risen, from, least, most });
+saved!(DelayTarget { at, heard_at, late_at, lost_at, risen, from, least, most });
 
 /// A queue in the modem, as far as it may and as far as it does stand.
 struct Goal {
@@ -54,13 +56,13 @@ impl Controller for DelayTarget {
         if measure.at < self.at {
             *self = Self::default();
         }
-        // What is repeated after a silence was lost in it; during one nothing is decided here.
-        let is_silent = measure.delay.is_none() || measure.at.since(self.at) > SILENT;
         self.at = measure.at;
-        if is_silent {
+        let Some(delay) = measure.delay else { return keep };
+        // What is repeated after a silence was lost in it.
+        if self.at.since(self.heard_at) > SILENT {
             self.late_at = self.at;
         }
-        let Some(delay) = measure.delay else { return keep };
+        self.heard_at = self.at;
         self.note(limits, rate, delay);
         if self.is_path(limits, rate, measure) {
             self.risen = None;
@@ -217,7 +219,7 @@ const CALM: Duration = Duration::from_secs(10);
 const SAME: u64 = 100;
 /// Bound: the queue that is drained at once; a longer one is drained no faster.
 const QUEUE_MAX: Duration = Duration::from_secs(2);
-/// A controller that was not asked for so long was blind.
+/// After so long without a delay a controller was blind.
 const SILENT: Duration = Duration::from_millis(500);
 /// For so long senders repair what a full queue or a silence has lost.
 const REPAIRS: Duration = Duration::from_secs(3);
