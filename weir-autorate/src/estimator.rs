@@ -398,7 +398,7 @@ impl Estimator {
         if weight(&self.samples, question) * 4 >= all {
             return found[question];
         }
-        // What is missed was sent up: while others arrive, their way down is no reason.
+        // Missing answers are to packets that were sent up, so they say nothing of the way down.
         let both = if way == Way::Up { found[BOTH] } else { found[HEARD] }?;
         let load = |way: Way| {
             let carried = match way {

@@ -372,7 +372,7 @@ fn a_frame_is_classified_by_the_code_point_that_it_gets() {
         let (mut up, mut down) = (frame(0, 1, 80), frame(1, 0, 9));
         up[15] = 46 << 2;
         down[34..36].copy_from_slice(&80u16.to_be_bytes());
-        // What comes before is not known yet.
+        // The connection is not known yet.
         for (at, port, bytes) in [(0, 1, &down), (10, 0, &up), (20, 1, &down)] {
             scene.cables[port].deliver(0, scene.start + at * 1000, bytes.clone());
             (1..5).for_each(|later| scene.turn(at + 2 * later));

@@ -58,7 +58,7 @@ impl Controller for DelayTarget {
         }
         self.at = measure.at;
         let Some(delay) = measure.delay else { return keep };
-        // What is repeated after a silence was lost in it.
+        // Senders repeat now the packets that the silence lost: that is no policer.
         if self.at.since(self.heard_at) > SILENT {
             self.late_at = self.at;
         }

@@ -127,7 +127,7 @@ pub struct Row {
 enum Forwarder {
     /// The bridge of `weir up`.
     Weir { port: &'static str, scheduler: String, classes: usize, workers: usize },
-    /// The same with one class, which has this dropper.
+    /// The bridge of `weir up` with one class, whose queue has this dropper.
     Queue { port: &'static str, dropper: String },
     /// The kernel's, with HTB if there are classes.
     Kernel { classes: usize, steered: bool },

@@ -39,7 +39,7 @@ impl Reading {
 pub struct LastReading(Mutex<Option<Arc<Reading>>>);
 
 impl LastReading {
-    /// Returns what texts say. Whoever asks for the same texts meanwhile waits for this.
+    /// Returns the reading of these texts, an earlier one if there is. Callers wait for each other.
     pub fn of(&self, texts: Texts) -> Arc<Reading> {
         // A reader that panicked left what was there.
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);

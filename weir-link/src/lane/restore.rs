@@ -274,7 +274,7 @@ mod tests {
             let down = ip4(PLAIN, DOWN, (80, 4000), (6, 8, ACK));
             assert_eq!(scene.class(&down, at), wanted, "{what}");
         }
-        // What comes the way that is restored keeps a connection, too.
+        // Frames of the restored way keep their connection known, too.
         let mut scene = Scene::new();
         let up = |class| ip4(PLAIN, UP, (4000, 80), (17, class, 0));
         let down = ip4(PLAIN, DOWN, (80, 4000), (17, 0, 0));

@@ -132,8 +132,8 @@ pub fn bounds(plan: &LinkPlan, demands: &[Demand]) -> Vec<Bound> {
     let is_overbooked = above_slowest_line(plan).is_some();
     let with_ceiling = has_ceilings(plan);
     let bound = |(server, traffic): (Option<Server>, &Traffic)| {
-        // A packet that may not leave yet waits, whatever the scheduler promises; and nobody knows
-        // beforehand how fast a line is whose rate follows arrivals.
+        // A packet that may not leave yet waits, whatever the scheduler promises. A rate that
+        // follows arrivals is not known before they come.
         let Some(server) = server.filter(|_| !traffic.paces && !plan.follows_arrivals) else {
             let follows = plan.follows_arrivals;
             return Bound { is_overbooked, follows, ..nothing(traffic) };

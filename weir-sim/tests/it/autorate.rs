@@ -160,7 +160,7 @@ fn one_that_knows_the_trace_keeps_the_modem_empty_and_in_use() {
 }
 
 /// Checks that the keys `more` of a controller, and of its link behind them, have a finding.
-fn check_finding((min, target): (&str, &str), more: &str, wanted: &str) {
+fn check_finding(min: &str, target: &str, more: &str, wanted: &str) {
     let text = format!(
         "duration = \"1 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
          [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\nrate = \"5 Mbit/s\"\n\
@@ -184,7 +184,7 @@ fn limits_that_contradict_each_other_are_a_finding() {
         ("1 Mbit/s", "15 ms", "this link has no `policy`"),
     ];
     for (min, target, wanted) in rows {
-        check_finding((min, target), " }", wanted);
+        check_finding(min, target, " }", wanted);
     }
 }
 
@@ -192,7 +192,7 @@ fn limits_that_contradict_each_other_are_a_finding() {
 fn one_rule_sets_the_rate_of_a_link() {
     let policy = " }\n[link.policy.link]\nrate = \"5 Mbit/s\"\nscheduler = \"fifo\"\n\
                   follows_arrivals = true\n[link.policy.class.all]\ndefault = true";
-    check_finding(("1 Mbit/s", "15 ms"), policy, "two rules would set one rate");
+    check_finding("1 Mbit/s", "15 ms", policy, "two rules would set one rate");
 }
 
 #[test]
@@ -204,6 +204,6 @@ fn reflectors_are_three_to_six_behind_a_modem() {
         (2, behind, "2 reflectors are not 3 to 6"),
         (7, behind, "7 reflectors are not 3 to 6"),
     ] {
-        check_finding(("1 Mbit/s", "15 ms"), &(times(count) + behind), wanted);
+        check_finding("1 Mbit/s", "15 ms", &(times(count) + behind), wanted);
     }
 }

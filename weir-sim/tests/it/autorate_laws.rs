@@ -271,7 +271,7 @@ fn random_lines_keep_rates_within_and_lose_no_call() {
         lines.clone().for_each(|seed| check(seed, controller, &mut counts));
         let Returns { ways, missed, blind } = counts;
         println!("{}: {missed} of {ways} late, {blind} blind at the end", described.name);
-        // What senders repeat, and how soon they send again, is theirs: a few are later.
+        // Senders choose when they send again, so a few windows are later.
         assert!(missed * 20 <= ways.max(20), "{}: {missed} of {ways}", described.name);
         assert!(blind * 2 > lines.end - lines.start, "{}: {blind} are blind", described.name);
     }

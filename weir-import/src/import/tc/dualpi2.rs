@@ -23,7 +23,7 @@ struct Written {
     rtt_at: Span,
 }
 
-/// The controller that round trips ask for: times in microseconds, gains in 256ths of a Hz.
+/// The PI controller for given round trips: times in microseconds, gains in 256ths of a Hz.
 struct Control {
     target: u64,
     update: u64,

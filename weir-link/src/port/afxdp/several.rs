@@ -17,7 +17,7 @@ use crate::port::{
 use crate::stations::Address;
 use weir_host::error::Result;
 
-/// See the module.
+/// One port over the sockets of several receive queues.
 pub(super) struct Several {
     /// The one with the lowest number first.
     queues: Vec<AfXdp>,
@@ -89,7 +89,7 @@ impl Port for Several {
     }
 
     fn look_up_in(&mut self, _rules: &LaneRules) {
-        // What the loop receives here it looks up itself.
+        // The loop looks up the frames that it receives here.
     }
 
     /// Takes an equal part from each queue; what one leaves of its part is for those behind it, and
